@@ -9,7 +9,8 @@
 #define KIB ((gsize) 1 << 10)
 #define BYTES_OF_A_ROW (256 * MIB)
 #define WARM_UP_CALLS 8
-#define ROW_S 0.002 /* of any row, for orders and threads */
+/* The fixed time of a row in seconds: to send the order and to start threads. */
+#define ROW_S 0.002
 
 /* -- rows -- */
 

@@ -3,10 +3,15 @@
 /* Measures how fast tensors and small calls go through the plugin, compared with the limits of the
  * machine and, optionally, with peers. All systems are measured in one run.
  *
- * A system is a server process and a load generator. A task of the engine is a row (row.h) on a
- * system, a load of small calls on a server, such a load with idle connections, or handshakes with
- * a server. A figure is the median of the rounds. In the warm-up, each of our systems also makes
- * every row once with a comparison of the contents of the replies. */
+ * A system is a server process and a load generator. A task of the engine is one of the following:
+ *
+ *   - a row on a system: calls of one operation and one size (system/row.h)
+ *   - a load of small calls on a server
+ *   - such a load beside idle connections
+ *   - handshakes with a server
+ *
+ * A figure is the median of the rounds. In the warm-up, each of our systems also runs every row
+ * once, and compares the contents of the replies. */
 
 #include <stdio.h>
 #include <sys/resource.h>

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The registration of a role with its master. The side of the master is roster.h. */
+/* The registration of a role with its master. roster.h implements the master's side. */
 
 #pragma once
 

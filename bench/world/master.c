@@ -253,7 +253,8 @@ add_servers (TpsMaster *master, TpsTrainPlan *plan)
     }
 }
 
-/* Makes the plan of a trainer: the benchmark provides the work, the master names and addresses. */
+/* Makes the plan of a trainer: the benchmark provides the work; the master adds names and
+ * addresses. */
 static TpsTrainPlan *
 make_plan (TpsMaster *master, guint trainer, GError **error)
 {

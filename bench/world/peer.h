@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A peer that does the same work as ours, one pass for each request.
+/* A peer that does the same work as our benchmark, one pass for each request.
  *
  * A peer is a Python script in bench/peers. When it is ready, it prints a line `{"torch":
  * version}`. For each line "pass" it runs one pass and replies with a line `{"trainer": {rank:

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The life of a benchmark program: its parts, its passes in turn with those of its peers, and its
- * report. The program is a launcher, or one of the roles that the launcher starts. */
+/* The life of a benchmark program: its parts, its passes, alternating with those of its peers, and
+ * its report. The program is a launcher, or one of the roles that the launcher starts. */
 
 #pragma once
 

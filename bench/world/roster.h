@@ -5,7 +5,8 @@
  * Registration: a role puts its card under tps_world_get_role_key(). The master compares the card
  * with its own card. It then puts the role's card under tps_world_get_welcome_key(), which assigns
  * the rank to that process. Another process with the same rank finds a card with a foreign nonce
- * there, and ends. A card that does not match ends the run. The side of the role is enroll.h. */
+ * there, and exits. A card that does not match ends the run. enroll.h implements the role's
+ * side. */
 
 #pragma once
 
@@ -63,8 +64,8 @@ void tps_roster_stop (TpsRoster *roster, const gchar *failure);
 void tps_roster_name_addresses (const TpsRoster *roster, GError *error);
 
 /* Explains why other hosts cannot reach the master, and how to change that. Returns NULL if they
- * can, or if the world has no other hosts. `any` also covers a loopback address that is given by
- * --master-addr. The caller owns the result. */
+ * can, or if the world has no other hosts. If `any` is TRUE, a loopback address that the user gave
+ * with --master-addr or --bind is explained, too. The caller owns the result. */
 gchar *tps_roster_explain_loopback (const TpsWorld *world, gboolean any);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsRoster, tps_roster_free)

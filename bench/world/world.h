@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The ranks and the rendezvous of a world. Ranks are assigned as in the originals: trainers first,
- * then servers, and the master last. Launchers of fleets may give rank 0 to the master instead
- * (--master-rank=first). */
+/* The ranks and the rendezvous of a world. Ranks are assigned as in the originals (the PyTorch
+ * benchmarks, see bench/README.md): trainers first, then servers, and the master last. Launchers of
+ * fleets may give rank 0 to the master instead (--master-rank=first). */
 
 #pragma once
 
@@ -88,13 +88,13 @@ gchar *tps_world_join_address (const gchar *host, guint port);
 /* Adds the flags of all worlds to `context`. `world` must outlive the parsing. */
 void tps_world_add_flags (GOptionContext *context, TpsWorld *world);
 
-/* Reads flags that are not given from the environment of Slurm, MPI and launchers like torchrun.
- * Errors: INVALID_ARGUMENT. */
+/* Takes flags that were not given on the command line from the environment of Slurm, MPI and
+ * launchers like torchrun. Errors: INVALID_ARGUMENT. */
 gboolean tps_world_read_environment (TpsWorld *world, GError **error);
 
-/* Sets defaults, draws the job of a master and checks the flags. n_trainers and n_servers must be
- * set. Afterwards ranks are in the order above, whichever rank the fleet has given to the master.
- * Errors: INVALID_ARGUMENT. */
+/* Sets defaults, chooses a random job id if this process starts the world or is its master, and
+ * checks the flags. n_trainers and n_servers must be set. Afterwards ranks are in the order above,
+ * whichever rank the fleet has given to the master. Errors: INVALID_ARGUMENT. */
 gboolean tps_world_finish_flags (TpsWorld *world, GError **error);
 
 /* Returns a description of the transport, such as "Unix sockets and shared memory". Static. */

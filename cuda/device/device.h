@@ -2,10 +2,10 @@
 
 /* A GPU as a device of runtime/device/backend.h.
  *
- * The first entry that needs a device starts it: CUDA's context takes some hundred MB of the GPU,
- * which a process must not take on devices that it does not use. Every entry makes the device the
- * current one of the calling thread and leaves it current, because switching back to another device
- * would make CUDA create a context there.
+ * The first call that needs a device starts it: CUDA's context takes a few hundred MB of the GPU,
+ * which a process must not take on devices that it does not use. Every function of the device makes
+ * it the current one of the calling thread and leaves it current, because switching back to another
+ * device would make CUDA create a context there.
  *
  * A failure puts the stream into an error state. If CUDA does not recover from the failure
  * (cuda/device/failure.h), the device is lost, and with it all of its streams:
@@ -132,7 +132,7 @@ gboolean tps_cuda_stream_check (TpsCudaStream *stream, cudaError_t code, const g
 /* Takes ownership of `error`, and stores it unless the stream has an error already. */
 void tps_cuda_stream_fail (TpsCudaStream *stream, GError *error);
 /* Blocks until `event` is reached: spins for a short time, then sleeps. The device must be the
- * current one. Returns an error of CUDA. Thread: any. */
+ * current one. Returns a CUDA error. Thread: any. */
 cudaError_t tps_cuda_wait_for_event (cudaEvent_t event);
 
 /* -- event.c -- */
@@ -140,7 +140,7 @@ cudaError_t tps_cuda_wait_for_event (cudaEvent_t event);
 /* Slots event_new and event_free. The caller owns the event. Errors (NULL): DEVICE_LOST. */
 TpsEvent *tps_cuda_event_new (TpsDevice *base, GError **error);
 void tps_cuda_event_free (TpsEvent *base);
-/* Slot event_record: records the event, with the failure of the stream, if there is one. Blocks for
+/* Slot event_record: records the event, with the failure of the stream, if there is one. Waits for
  * the stream's work if the event cannot be recorded. */
 void tps_cuda_event_record (TpsEvent *base, TpsStream *stream_base);
 /* Slot stream_wait_event: makes later operations wait for the event. A failure in the event becomes

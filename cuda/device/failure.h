@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The extent of the damage after an error of CUDA. */
+/* The extent of the damage after a CUDA error. */
 
 #pragma once
 

@@ -2,8 +2,8 @@
 
 /* Memory that other processes of this machine map. Sharing may fail in containers, with some
  * drivers, or because the other process has released its memory. Then only the caller fails,
- * whatever the error code, and the device stays usable. A permanent error returns at the next
- * operation, which marks the device as lost. */
+ * whatever the error code, and the device stays usable. A permanent error shows up again in the
+ * next operation, which marks the device as lost. */
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Searches for NVIDIA's libraries: first in the directories of the dynamic linker
- * (LD_LIBRARY_PATH), then in the toolkit (CUDA_PATH, /usr/local/cuda), then in the packages of
- * Python (VIRTUAL_ENV, /usr, /usr/local). */
+/* Searches for NVIDIA's libraries: first in the dynamic linker's directories (LD_LIBRARY_PATH),
+ * then in the toolkit (CUDA_PATH, /usr/local/cuda), then in Python packages (VIRTUAL_ENV, /usr,
+ * /usr/local). */
 
 #pragma once
 

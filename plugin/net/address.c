@@ -267,8 +267,8 @@ is_answered (const SocketAddress *socket_address)
   return !refused;
 }
 
-/* Removes the socket of a process that has ended. FALSE: there is something else, or the removal
- * failed; errno is set. */
+/* Removes the socket of a process that has exited. FALSE: the path is not a stale socket, or it
+ * could not be removed; errno is set. */
 static gboolean
 remove_stale (const TpsAddress *address, const SocketAddress *socket_address)
 {
@@ -414,9 +414,9 @@ is_same_host (const SocketAddress *a, const SocketAddress *b)
 
 /* Chooses the congestion control of connections within a host. They go through memory, so they
  * share no link, and lose no packets. A congestion control that paces (BBR) mistakes pauses of the
- * other end for the limit of a link. In measurements, 1 MiB took 0.14 or 0.38 ms at random, and 64
- * MiB took 26 ms instead of 12. Every kernel has "reno", and every process may choose it.
- * Connections to other hosts keep the choice of the system. */
+ * other end for the limit of a link. In measurements, 1 MiB took either 0.14 ms or 0.38 ms,
+ * unpredictably, and 64 MiB took 26 ms instead of 12. Every kernel has "reno", and every process
+ * may choose it. Connections to other hosts keep the choice of the system. */
 static void
 choose_congestion_control (gint fd)
 {

@@ -323,7 +323,7 @@ tps_connection_close_when_sent (TpsConnection *connection)
 
 /* ---- stalls --------------------------------------------------------------------------------- */
 
-/* Returns the number of bytes that must move, if `n_bytes` are announced and missing, or wait to be
+/* Returns the progress, in bytes, that is required while `n_bytes` still have to arrive or to be
  * sent. */
 static guint64
 get_min_progress (gsize n_bytes)

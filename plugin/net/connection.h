@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A socket on a loop that receives messages through the scanner and sends writers by
- * scatter-gather. Both sides of the wire use it: the server for accepted sockets, the client for
- * its own.
+/* A socket on a loop that receives messages through the scanner and sends finished messages
+ * (TpsWriter) with scatter-gather I/O. Both sides of the wire use it: the server for accepted
+ * sockets, the client for its own.
  *
  * Only the loop's thread receives. Any thread may send: the calling thread sends as much as the
  * socket takes, and the loop sends the rest when the socket is writable again.

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The opening of a connection, from its start to its first byte of data, if its channel must
- * negotiate before:
+/* How a connection whose channel must negotiate is opened, from its start to its first byte of
+ * data:
  *
  *   recognize     Runs on the loop when the first byte has come. It chooses the final channel.
  *   shake_hands   Runs on a worker, because a step of a handshake computes for longer than a turn

@@ -68,8 +68,8 @@ struct TpsConnection
   guint n_turn_messages;
   /* bytes of the turn that the scanner processed, plus a share of those of bodies */
   gsize n_turn_scanned;
-  guint n_next_look;       /* number of messages in the turn before the clock is read */
-  gsize n_next_look_bytes; /* scanned bytes in the turn before the clock is read */
+  guint n_next_look;       /* the clock is read again when n_turn_messages is this */
+  gsize n_next_look_bytes; /* the clock is read again when n_turn_scanned is this */
   gint64 turn_began_ns;    /* 0 = the clock has not been read yet */
   TpsProgress receive_progress;
   TpsProgress send_progress;
@@ -96,8 +96,8 @@ struct TpsConnection
   gboolean has_leftover; /* in `leftover`, or in the channel */
   gboolean continue_posted;
   gboolean sending;
-  gboolean blocked;         /* the socket is full, or: */
-  gboolean needs_input;     /* the channel must receive before it can send */
+  gboolean blocked;         /* nothing can be sent now */
+  gboolean needs_input;     /* if blocked: because the channel must receive before it can send */
   gboolean receive_blocked; /* the channel must send before it can receive */
   gboolean close_when_sent;
   gboolean close_posted;

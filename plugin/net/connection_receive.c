@@ -15,8 +15,10 @@
 #include "runtime/base/error.h"
 
 #define CHUNK_BYTES 4096
-#define MAX_LINGERED 32    /* per turn of the loop, because its timers wait */
-#define MAX_DESCRIPTORS 16 /* with one recvmsg(), to protect the process's limit of descriptors */
+#define MAX_LINGERED 32 /* per turn of the loop, because the loop's timers wait meanwhile */
+/* The most descriptors that are received with one recvmsg(), so that a peer cannot use up the
+ * process's descriptors. */
+#define MAX_DESCRIPTORS 16
 
 static void
 fail_receiving (TpsConnection *connection, GError *error)
@@ -246,8 +248,8 @@ count_received (TpsConnection *connection, guint64 n_bytes)
   connection->n_received += n_bytes;
 }
 
-/* Clears received bytes that contained a secret. After the present bytes, the memory may still
- * contain earlier bytes of the message, so all of it is cleared. */
+/* Clears received bytes that contained a secret. Beyond the bytes just received, the buffer may
+ * still hold earlier bytes of the message, so the whole buffer is cleared. */
 static void
 forget (TpsConnection *connection, guint8 *bytes, gsize n_bytes)
 {
@@ -257,8 +259,9 @@ forget (TpsConnection *connection, guint8 *bytes, gsize n_bytes)
   explicit_bzero (bytes, n_bytes);
 }
 
-/* Receives once. Returns the number of bytes; 0 = the socket is empty for now, or the reception has
- * ended. */
+/* Receives once. Returns 0 if nothing more can be received now: the socket is empty, also after a
+ * reception that did not fill all memory, or the reception has ended. Otherwise returns the number
+ * of bytes. */
 static gsize
 receive (TpsConnection *connection)
 {

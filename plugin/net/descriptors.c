@@ -30,8 +30,8 @@ static GArray *items; /* of Item, guarded by the lock; NULL = the thread has not
 
 /* ---- closing thread ------------------------------------------------------------------------- */
 
-/* Closes a descriptor. SO_LINGER is switched off before, so that the close of a socket does not
- * wait for its unsent bytes. This fails for other files, which is harmless. */
+/* Closes a descriptor. SO_LINGER is switched off first: otherwise, the close of a socket could wait
+ * for its unsent bytes. Switching it off fails for other files, which is harmless. */
 static void
 close_discarded (gint fd)
 {

@@ -25,14 +25,15 @@ typedef void (*TpsWatchFunc) (guint32 epoll_events, gpointer user_data);
  * (descriptors, threads). */
 TpsLoop *tps_loop_new (const gchar *name, GError **error);
 
-/* Runs the functions that were posted before, stops and joins the thread, and frees the loop. All
- * watches must have been removed. Must not be called on the loop's thread. */
+/* Runs the functions that have already been posted, stops and joins the thread, and frees the loop.
+ * All watches must have been removed. Must not be called on the loop's thread. */
 void tps_loop_free (TpsLoop *loop);
 
 /* Returns TRUE if the calling thread is the loop's thread. Thread: any. */
 gboolean tps_loop_is_current (const TpsLoop *loop);
 
-/* Posts a function to the loop; functions run in the order of their posts. Thread: any. */
+/* Posts a function to the loop; functions run in the order in which they were posted. Thread:
+ * any. */
 void tps_loop_post (TpsLoop *loop, TpsLoopFunc func, gpointer user_data);
 
 /* Runs `func` on the loop's thread and waits until it has returned. Must not be called on the

@@ -63,7 +63,7 @@ struct TpsNetChannel
   const TpsNetChannelOps *ops;
   /* For `shake_hands`; borrowed; must be freed before the loop; NULL = none. */
   TpsWorkerPool *workers;
-  gboolean may_idle; /* the peer may wait with its first byte without limit */
+  gboolean may_idle; /* the peer may delay its first byte indefinitely */
   gboolean encrypts; /* valid when the channel is open */
 
   /* Set by `receive` and by the last step of the handshake: */

@@ -30,8 +30,8 @@ typedef struct
 void tps_post_queue_init (TpsPostQueue *queue);
 void tps_post_queue_clear (TpsPostQueue *queue);
 
-/* Adds a function; the functions run in the order of their posts. Returns TRUE if the loop sleeps
- * or is about to sleep; the caller must then wake the loop. Thread: any. */
+/* Adds a function; functions run in the order in which they were posted. Returns TRUE if the loop
+ * sleeps or is about to sleep; the caller must then wake the loop. Thread: any. */
 gboolean tps_post_queue_add (TpsPostQueue *queue, TpsPostedFunc func, gpointer user_data);
 
 /* Returns TRUE if there are functions to run. May miss a concurrent post, which

@@ -5,8 +5,8 @@
  * Waking a thread takes longer than a small call, in particular on an idle core. Spinning saves
  * that time if the next event comes soon. Otherwise it wastes a core that another thread may need.
  * A loop therefore spins for a bounded time, and only if its last waits were short and few other
- * loops are busy. After another thread needed its core, the loop does not spin for many waits. This
- * module only decides; it uses neither a clock nor a system call.
+ * loops are busy. Once another thread has needed its core, the loop does not spin during many of
+ * its next waits. This module only decides; it uses neither a clock nor a system call.
  */
 
 #pragma once
@@ -22,7 +22,7 @@ typedef struct
   guint score;
   guint rest;      /* waits without a spin after the last contention */
   guint n_resting; /* waits left without a spin */
-  /* time for which the core was used otherwise during spins, less an allowance for interrupts */
+  /* time for which the core did something else during spins, less an allowance for interrupts */
   gint64 lost_ns;
   gint64 lost_at_ns;
 } TpsSpin;
@@ -45,12 +45,12 @@ typedef enum
 /* Records that a wait ended with an event after `waited_ns`. */
 void tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, TpsSpinResult result);
 
-/* Records that `gap_ns` passed between two polls, the later one at `now_ns`. After a long gap, the
- * core was used otherwise: by a timer interrupt, which takes tens of microseconds on a virtual
- * machine and is no reason to stop, or by another thread. The share of the lost time distinguishes
- * the two. Returns FALSE if another thread used the core. The loop then does not spin for a number
- * of waits. This number quadruples with each such result, within limits, and successful spins
- * reduce it. */
+/* Records that `gap_ns` passed between two polls, the later one at `now_ns`. A long gap means that
+ * the core did something else. It served a timer interrupt, which takes tens of microseconds on a
+ * virtual machine and is no reason to stop, or it ran another thread. The share of the lost time
+ * distinguishes the two. Returns FALSE if another thread used the core. The loop then does not spin
+ * during a number of its next waits. This number quadruples with each such result, within limits,
+ * and successful spins reduce it. */
 gboolean tps_spin_add_gap (TpsSpin *spin, gint64 now_ns, gint64 gap_ns);
 
 /* Returns the limit of a spin in nanoseconds. `text` is the limit in microseconds, from 0 to

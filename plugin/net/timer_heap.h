@@ -24,7 +24,7 @@ void tps_timer_heap_init (TpsTimerHeap *heap);
 void tps_timer_heap_clear (TpsTimerHeap *heap); /* drops all timers without running them */
 
 /* Adds a timer and returns its id; ids are never 0 and never reused. Timers with the same deadline
- * run in the order of their additions. */
+ * run in the order in which they were added. */
 guint64 tps_timer_heap_add (TpsTimerHeap *heap, gint64 deadline_ns, TpsTimerFunc func,
                             gpointer user_data);
 

@@ -68,8 +68,8 @@ tps_call_get_phases (TpsCall *call)
   return tps_call_span_get_phases (call->span);
 }
 
-/* Records the beginning of a short phase. Without a tracer, calls have no span, and only few spans
- * are timed in detail. */
+/* Records the beginning of a short phase. Without a tracer, calls have no span, and only a few
+ * spans are timed in detail. */
 static void
 note_phase (TpsCall *call, TpsPhase phase)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One call on its way through a service, and the table of methods that makes a service.
+/* One call on its way through a service, and the table of methods that makes up a service.
  *
  * A handler has three steps: it decodes the arguments, makes one runtime call and encodes the
  * result. It must answer its call exactly once, now or later, on any thread, with one of the
@@ -88,9 +88,10 @@ gint64 tps_call_get_began_ns (const TpsCall *call);
  * NULL = no context. Errors: UNAVAILABLE (the server keeps no contexts). */
 gboolean tps_call_set_context (TpsCall *call, GHashTable *context, GError **error);
 
-/* Begins the next phase of the call, for its times: see runtime/base/phases.h. The functions of
- * this header record the phases of decoding, of waiting for a worker, and of writing the result. A
- * handler must record the wait for other calls itself, before it passes the call on. */
+/* Records that the next phase of the call begins, so that each phase is timed
+ * (runtime/base/phases.h). The functions of this header record the phases of decoding, of waiting
+ * for a worker, and of writing the result. A handler must record the wait for other calls itself,
+ * before it passes the call on. */
 void tps_call_enter_phase (TpsCall *call, TpsPhase phase);
 
 /* Returns the times of the call, for functions that record phases themselves; NULL = the call is

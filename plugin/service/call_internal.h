@@ -21,10 +21,11 @@ typedef enum
 /* The state shared by all calls of a dispatcher. */
 typedef struct
 {
-  const TpsService *keeper;   /* keeps replies that no frame can hold; NULL = there is none */
-  TpsCounter *admin;          /* counts calls that need the right ADMIN */
-  TpsTracer *tracer;          /* borrowed; NULL = calls are not traced */
-  TpsDispatcher *transferred; /* of calls in transfers; NULL = the Chunks service has it */
+  const TpsService *keeper; /* keeps replies that no frame can hold; NULL = there is none */
+  TpsCounter *admin;        /* counts calls that need the right ADMIN */
+  TpsTracer *tracer;        /* borrowed; NULL = calls are not traced */
+  /* of calls that arrive in transfers; NULL = the dispatcher of tps_chunks_set_services() */
+  TpsDispatcher *transferred;
 } TpsCallContext;
 
 /* Creates a call, which lives until it is answered. Takes over `message`. `context` and `rpc` are

@@ -22,8 +22,9 @@ void tps_method_metrics_free (TpsMethodMetrics *metrics);
 /* Counts the start of a call. Thread: any. */
 void tps_method_metrics_begin (TpsMethodMetrics *metrics, const TpsMessage *message);
 
-/* Counts the end of a call and records its duration, `elapsed_ns`, here and in `others`, the
- * histogram of its caller (NULL = none). `reply` NULL = there is no reply. Thread: any. */
+/* Counts the end of a call and records its duration, `elapsed_ns`, here and in a second histogram,
+ * `others`, which belongs to the caller (NULL = none). `reply` NULL = there is no reply. Thread:
+ * any. */
 void tps_method_metrics_end (TpsMethodMetrics *metrics, gint64 elapsed_ns, TpsHistogram *others,
                              TpsWriter *reply);
 

@@ -3,7 +3,7 @@
 /* The parts of a call; no other file may include this header. Each part calls only parts below it:
  *
  *   call_rights.c   the rights of the caller, and refusals for lack of them
- *   call.c          the way of a call: arguments, work on workers, its reply and its end
+ *   call.c          the course of a call: arguments, work on workers, its reply and its end
  *   call_replies.c  writes replies
  *   call_records.c  records of a call: metrics, span, audit, the log of failures
  *   call_caller.c   the caller and its connection, as the carrier knows them
@@ -61,8 +61,8 @@ tps_call_get_reply_budget (const TpsCall *call)
 
 /* ---- call_caller.c -------------------------------------------------------------------------- */
 
-/* Charges the bytes of `reply` (NULL = none) to the tenant of an admitted call, and ends the call
- * there. `now_ns` 0 = unknown. */
+/* Charges the bytes of `reply` (NULL = none) to the tenant of an admitted call, and tells the
+ * tenant that the call has ended. `now_ns` 0 = unknown. */
 void tps_call_leave_tenant (TpsCall *call, TpsWriter *reply, gint64 now_ns);
 
 /* ---- call_records.c ------------------------------------------------------------------------- */

@@ -133,8 +133,8 @@ TpsDispatcher *tps_call_get_transferred (const TpsCall *call);
 TpsDispatcher *tps_dispatcher_ref (TpsDispatcher *dispatcher);
 void tps_dispatcher_unref (TpsDispatcher *dispatcher);
 
-/* Takes over `message`, valid or not, and makes sure that `ops->finish` is called once: with the
- * handler's reply, or at once with
+/* Takes over `message`, valid or not, and makes sure that `ops->finish` is called exactly once:
+ * with the handler's reply, or immediately with one of these errors:
  *   ServiceError RESOURCE_EXHAUSTED             the caller's tenant is at one of its limits; with
  *                                               retry_after_ms
  *   ServiceError PERMISSION_DENIED              the caller may not call the method, or may not
@@ -142,9 +142,9 @@ void tps_dispatcher_unref (TpsDispatcher *dispatcher);
  *                                               contracts answer with TApplicationException
  *   TApplicationException UNKNOWN_METHOD        no such service or method; the message names it
  *   TApplicationException INVALID_MESSAGE_TYPE  neither a call nor oneway
- *   ServiceError RESOURCE_EXHAUSTED             the pool refused a body of the message; with
- *                                               retry_after_ms if the message fits into an empty
- *                                               pool
+ *   ServiceError RESOURCE_EXHAUSTED             the scanner's buffer pool had no room for a body of
+ *                                               the message; with retry_after_ms if the message
+ *                                               fits into an empty pool
  * The reply carries the name without its "Service:", as Thrift's own multiplexed processors do. A
  * carrier that refuses the call, for example because it shuts down, sets `refuse`, which is then
  * the reply instead of the handler's; NULL = the call is not refused. The dispatcher must live

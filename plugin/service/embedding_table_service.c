@@ -19,7 +19,8 @@
 #define MAX_INLINE_QUERIES 256
 
 /* The largest number of bytes that a call in the short lane reads and writes, in about 10 ms. The
- * limit only orders calls, so it is also good for a machine of half or twice the speed. */
+ * limit affects only the order of calls, so it need not be exact: it also suits machines of half or
+ * twice the speed. */
 #define MAX_SHORT_BYTES ((gsize) 64 << 20)
 
 struct TpsEmbeddingTables
@@ -267,8 +268,9 @@ find_lane (gsize n_bytes)
  * thread, the lookup may process as many bytes as the thread could process while a worker wakes up.
  * The store does not share so little work with helpers either. A connection that sends many such
  * lookups loses its turn after 0.2 ms (plugin/net). `n_bytes` is the estimate for the call, of
- * which `n_index_bytes` are indices. For bags, `n_index_bytes` must be 0: all their bytes are
- * compared with the limit together. */
+ * which `n_index_bytes` are indices. When the store shares a lookup of rows with helpers, it counts
+ * only the bytes of the rows. Rows and indices are therefore compared with the limit separately.
+ * For bags, `n_index_bytes` must be 0: the sum of all their bytes is compared with the limit. */
 static gboolean
 is_short (TpsCall *call, gsize n_bytes, gsize n_index_bytes)
 {

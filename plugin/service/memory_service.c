@@ -88,8 +88,8 @@ open_lookup_segment (TpsCall *call, Opened *opened, GError **error)
 
 /* Writes the reply. open_segment and open_lookup_segment have the same result. The descriptor is
  * charged until it has been sent with the reply. Otherwise, a client that closes segments but does
- * not read replies could own any number of them. Later replies may use the segment, so they are
- * held back until this reply is queued. */
+ * not read replies could make the server hold any number of unsent descriptors. Later replies may
+ * use the segment, so they are held back until this reply is queued. */
 static void
 write_opened (TpsWriter *out, gconstpointer data)
 {

@@ -22,7 +22,7 @@ reply_average (TpsCall *call, gpointer data)
   free_average (data);
 }
 
-/* The replies of a round are written one after another. If each reply copies much, into shared
+/* The replies of a round are written one after another. If each reply copies a lot, into shared
  * memory or a socket, each is written by a worker, because a step of the trainers ends with the
  * last reply. */
 static gboolean

@@ -74,7 +74,7 @@ void tps_rendezvous_store_drop_owner (TpsRendezvousStore *store, gconstpointer o
 
 /* Adds `amount` to the decimal value of a key, where a missing key counts as 0, and sets `*sum` to
  * the result. A repeated push is not applied again. Errors: INVALID_ARGUMENT (key or client, the
- * value is no decimal number, overflow), DUPLICATE, STALE, and those of put. */
+ * value is not a decimal number, overflow), DUPLICATE, STALE, and those of put. */
 gboolean tps_rendezvous_store_add (TpsRendezvousStore *store, const gchar *key, gint64 amount,
                                    const TpsRendezvousPush *push, gint64 *sum, GError **error);
 

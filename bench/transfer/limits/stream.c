@@ -51,13 +51,14 @@ fail (gint fd, const gchar *doing, const gchar *address, GError **error)
   return -1;
 }
 
-/* The buffer of a Unix socket, as in plugin/net/address.c. */
+/* The buffer of a Unix socket: the maximum of `unix_buffer_bytes` in runtime/machine/tuning.c. If
+ * the second-level cache is smaller than 1 MiB, the plugin's buffer is smaller. */
 #define UNIX_BUFFER_BYTES (256 << 10)
 
-/* Sets the options of our sockets, so that the comparison covers only their use. A socket that BBR
- * paces would not be a limit. Neither would a Unix socket with the buffer of the kernel, which is
- * smaller than the best size of a send. Errors are ignored, because not every kind of socket has
- * every option. */
+/* Sets the same options that the plugin sets for its sockets, so that the comparison covers only
+ * their use. A socket that BBR paces would not be a limit. Neither would a Unix socket with the
+ * buffer of the kernel, which is smaller than the best size of a send. Errors are ignored, because
+ * not every kind of socket has every option. */
 static void
 tune (gint fd)
 {

@@ -86,7 +86,7 @@ start_client (TpsTransferSystem *system, GError **error)
   return system->client != NULL;
 }
 
-/* Returns TRUE if the server listens at a Unix socket. Scripts choose their transport by the
+/* Returns TRUE if the server listens on a Unix socket. Scripts choose their transport by the
  * kind. */
 static gboolean
 has_unix_socket (const TpsTransferSystemSpec *spec)

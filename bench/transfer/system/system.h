@@ -29,7 +29,7 @@ typedef struct
   guint max_connections; /* 0 = any, for this field and the next two */
   guint max_in_flight;
   gsize max_bytes_in_flight; /* on a connection */
-  /* of one call, and of large calls, on a typical machine; for estimates */
+  /* the duration of one call, and the rate of large calls: typical values, only for estimates */
   gdouble call_us, gb_per_s;
 } TpsTransferSystemSpec;
 

@@ -280,8 +280,7 @@ set_protocol (const TpsTls *tls, SSL_CTX *context)
    * loop. */
   SSL_CTX_clear_mode (context, SSL_MODE_AUTO_RETRY);
   /* One system call reads a whole record into a buffer that has room for hardly more. A larger
-   * buffer would cost copies, because OpenSSL moves all bytes that were read ahead before each
-   * record. */
+   * buffer would cost copies (see tls_channel.c). */
   SSL_CTX_set_read_ahead (context, 1);
 }
 

@@ -14,8 +14,8 @@
  * With the kernel's TLS, OpenSSL copies only received bytes.
  *
  * The read buffer has room for one record. A larger buffer (SSL_CTX_set_default_read_buffer_len())
- * would cost copies, because OpenSSL moves all bytes that it has read ahead to the front before
- * each record.
+ * would cost copies: before each record, OpenSSL moves all bytes that it has read ahead to the
+ * front of the buffer.
  *
  * OpenSSL checks the certificate of the peer during the handshake. Only a URI is compared here, at
  * the end of the handshake. */
@@ -55,12 +55,12 @@ typedef struct
   TpsMutex lock; /* guards the following */
   SSL *ssl;
   TpsTlsSocket socket;
-  gboolean is_broken;   /* OpenSSL must not be called any more, because of: */
-  const gchar *failure; /* static text; NULL = the socket has failed or ended */
+  gboolean is_broken;   /* OpenSSL must not be called any more */
+  const gchar *failure; /* of `is_broken`; static text; NULL = the socket has failed or ended */
   gboolean is_current;  /* its handshake is counted in counts.current */
 } TlsChannel;
 
-/* ---- calls of OpenSSL ----------------------------------------------------------------------- */
+/* ---- calls to OpenSSL ----------------------------------------------------------------------- */
 
 typedef enum
 {
@@ -84,7 +84,7 @@ fail (TlsChannel *channel, const gchar *reason)
   return STEP_FAILED;
 }
 
-/* Returns the meaning of a call of OpenSSL that brought no bytes. Must be called with the lock
+/* Interprets the result of an OpenSSL call that produced no bytes. Must be called with the lock
  * held. */
 static Step
 judge (TlsChannel *channel, int rc)
@@ -349,8 +349,8 @@ take_peer_name (TlsChannel *channel)
   X509_free (certificate);
 }
 
-/* Returns TRUE if the certificate of the peer has the expected URI, if there is one. Must be called
- * with the lock held. */
+/* Returns TRUE if the peer's certificate has the expected URI, or if no URI is expected. Must be
+ * called with the lock held. */
 static gboolean
 check_uri (TlsChannel *channel, GError **error)
 {

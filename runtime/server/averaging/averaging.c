@@ -33,7 +33,7 @@ struct TpsAveraging
   TpsAveragingOptions options;
   Batch *current;              /* NULL before the first push */
   Batch *old[MAX_OLD_BATCHES]; /* newest first; then NULLs */
-  gint64 *newest;              /* [n_trainers]: the greatest batch of each trainer; -1 = none */
+  gint64 *newest;              /* [n_trainers]: the highest batch number of each; -1 = none */
   GQueue open_rounds;          /* by deadline, because all rounds have the same timeout */
 };
 

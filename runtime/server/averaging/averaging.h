@@ -19,8 +19,8 @@
  * The rounds of a batch are kept after the end of the batch so that late and repeated pushes are
  * answered correctly:
  *
- *   - The current batch is the greatest batch in which a trainer has taken part. A push in a
- *     greater batch makes that batch the current one.
+ *   - The current batch is the batch with the highest number in which a trainer has taken part. A
+ *     push in a batch with a higher number makes that batch the current one.
  *   - The previous batch is kept until the next batch begins.
  *   - An older batch with averages is kept, too. There is at most one such batch: when a round is
  *     complete, all trainers have taken part in its batch, and every older batch is forgotten.
@@ -125,8 +125,9 @@ typedef struct
   TpsRound *dead_rounds;
 } TpsAveragingOutput;
 
-/* Returns the default of max_rounds: a number of rounds whose memory, apart from their gradients,
- * is at most half a gigabyte. */
+/* Returns the default of max_rounds: 64 Mi / n_trainers, but at least 256 and at most 65,536. A
+ * round takes 32 bytes for each trainer, apart from gradients. The rounds of a batch thus take at
+ * most about 2 GiB, or up to 8 GiB with more than 262,144 trainers. */
 guint tps_averaging_get_default_max_rounds (guint n_trainers);
 
 /* Returns the number of open rounds: those for which trainers are missing. */

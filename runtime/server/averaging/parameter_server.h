@@ -30,7 +30,7 @@ typedef struct TpsParameterServer TpsParameterServer;
 typedef enum
 {
   TPS_REDUCE_MEAN = 0,
-  TPS_REDUCE_SUM = 1, /* the actual result of the original implementations */
+  TPS_REDUCE_SUM = 1, /* the actual result of the PyTorch benchmarks that bench/ repeats */
 } TpsReduce;
 
 typedef struct

@@ -79,7 +79,7 @@ gboolean tps_reduction_gains_by_waiting (const TpsReduction *reduction, const Tp
  * `average` is not NULL, these must be the last items, and `average` receives the result. Runs on
  * the calling thread. Errors: TPS_ERROR_INVALID_ARGUMENT (no weight is greater than 0, or the
  * weights of a mean add up to more than FLOAT32 can represent), TPS_ERROR_RESOURCE_EXHAUSTED,
- * TPS_ERROR_DEVICE_LOST. After an error, the reduction must only be cleared. */
+ * TPS_ERROR_DEVICE_LOST. After an error, only tps_reduction_clear() may be called. */
 gboolean tps_reduction_fold (TpsReduction *reduction, TpsFoldItem **items, guint n_items,
                              TpsGradient *average, GError **error);
 

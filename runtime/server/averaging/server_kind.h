@@ -2,11 +2,11 @@
 
 /* The registry of averaging servers by name.
  *
- * The two built-in kinds differ only in the time of folding. Their averages have the same bits, but
- * need different amounts of memory and time. A kind that a program adds may also override the
- * methods that subclasses of the original ParameterServerBase override: process_gradient, the
- * average, reset_state, and the records of stragglers and batches. Rounds, deadlines, repeats and
- * errors stay those of the library.
+ * The two built-in kinds differ only in when they fold contributions. Their averages have the same
+ * bits, but need different amounts of memory and time. A kind that a program adds may also override
+ * the methods that subclasses override in the PyTorch benchmarks' ParameterServerBase:
+ * process_gradient, the average, reset_state, and the records of stragglers and batches. Rounds,
+ * deadlines, repeats and errors stay those of the library.
  */
 
 #pragma once

@@ -17,7 +17,7 @@ G_BEGIN_DECLS
 #define TPS_FEED_BATCHES 8
 #define TPS_FEED_MARKS 64
 
-/* An open place in the log. */
+/* A read position that is kept open. */
 typedef struct
 {
   TpsLogScan scan;

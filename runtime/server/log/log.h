@@ -100,26 +100,27 @@ gboolean tps_log_is_short (TpsLog *log);
  * for appends of one durability are made in LSN order, one at a time. */
 typedef void (*TpsLogDone) (gpointer user_data, gint64 lsn, const GError *error);
 
-/* Queues `command`, whose LSN must be one more than that of the append before. The command is
+/* Queues `command`, whose LSN must be one more than that of the previous append. The command is
  * borrowed until done(), which is called once, even after failures:
  *   NONE      at once; only the LSN of the command is recorded: readers see a hole
- *   INTERVAL  when the record has been copied; but if a command that ended at least `interval_ns`
- *             ago is not on the disk yet, when this record and all before it are on the disk. A
- *             crash therefore undoes only commands that ended within the last interval
+ *   INTERVAL  normally as soon as the record has been copied. If a command that ended at least
+ *             `interval_ns` ago is still not on the disk: when this record and all earlier ones are
+ *             on the disk. A crash therefore undoes only commands that ended within the last
+ *             interval
  *   COMMIT    when the record is on the disk
  * Thread: one call at a time. */
 void tps_log_append (TpsLog *log, const TpsCommand *command, TpsDurability durability,
                      TpsLogDone done, gpointer user_data);
 
-/* Calls `done` when all commands that were appended before are durable. Thread: any. */
+/* Calls `done` when all commands that have already been appended are durable. Thread: any. */
 void tps_log_flush (TpsLog *log, TpsLogDone done, gpointer user_data);
 
 /* Returns the durable LSN: all commands up to it are on the disk. Thread: any. */
 gint64 tps_log_get_durable_lsn (TpsLog *log);
 
-/* Sets a function that is called after each write that may have made more records durable, until
- * the log is closed, by a thread of the log without a lock. The function must not block. It must be
- * set before the first append. */
+/* Sets a function that a thread of the log calls, without a lock, after each write that may have
+ * made more records durable. The calls end when the log is closed. The function must not block. It
+ * must be set before the first append. */
 void tps_log_set_advanced (TpsLog *log, void (*advanced) (gpointer user_data, gint64 durable_lsn),
                            gpointer user_data);
 
@@ -131,11 +132,12 @@ gchar *tps_log_dup_id (TpsLog *log);
  * Thread: any. */
 gint64 tps_log_get_first_lsn (TpsLog *log);
 
-/* Returns the number of bytes written since tps_log_open(), for snapshots by size. Thread: any. */
+/* Returns the number of bytes written since tps_log_open(), to decide whether the log has grown
+ * enough for a snapshot. Thread: any. */
 gint64 tps_log_get_written_bytes (TpsLog *log);
 
-/* Sets the number of segments with durable records, and their bytes without reserved room. Thread:
- * any. */
+/* Sets the number of segments with durable records, and the number of bytes used in them, not
+ * counting reserved room. Thread: any. */
 void tps_log_get_size (TpsLog *log, guint *n_segments, gint64 *n_bytes);
 
 /* Removes the segments that hold only records below `lsn`, except the newest segment. Errors: those

@@ -6,7 +6,7 @@
  *                       -> they are not: waits for the log, up to a deadline  -> done()
  *
  * A waiting request occupies no thread. All followers together occupy at most one worker, on which
- * a job reads for one request after the other. Batches are kept for a while, so followers of the
+ * a job reads for one request after another. Batches are kept for a while, so followers of the
  * newest records share the batches that were read for the first of them. Other followers share open
  * segments and remembered positions.
  *

@@ -198,7 +198,8 @@ lock_folder (TpsLogFolder *folder, GError **error)
   return folder->lock != NULL;
 }
 
-/* Reads the folder again under its lock, because a different process may have changed it before. */
+/* Reads the folder again under its lock, because another process may have changed it before this
+ * one took the lock. */
 static gboolean
 read_folder (TpsLogFolder *folder, GError **error)
 {

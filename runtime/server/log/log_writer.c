@@ -277,7 +277,7 @@ is_overdue (const TpsLogStage *stage, gint64 now_ns)
 
 /* Returns the times for a record of TPS_DURABILITY_INTERVAL that is staged now. A crash must undo
  * only commands that were answered within the last interval. Therefore, the write begins after half
- * an interval. If the disk needs longer than the other half, later records wait for the disk. They
+ * an interval. If the disk takes longer than the other half, later records wait for the disk. They
  * also wait while earlier records are held, because commands must end in order. */
 static TpsLogInterval
 get_interval (const TpsLogWriter *writer, gint64 now_ns)

@@ -14,7 +14,7 @@
  *   FAIL    after a failure: ends all entries with its error
  *
  * At any time, at most one thread stages, one writes, one makes a segment, and one ends entries.
- * tps_log_writer_run() takes one step after the other and sleeps when there is none. Tests call
+ * tps_log_writer_run() takes one step after another and sleeps when there is none. Tests call
  * tps_log_writer_step() instead, with a clock of their own.
  */
 

@@ -21,7 +21,7 @@ typedef struct TpsReadAhead TpsReadAhead;
  * thread). */
 TpsReadAhead *tps_read_ahead_new (TpsDiskFile *file, gint64 begin, gint64 end, GError **error);
 
-/* Waits for the reads in progress, and frees. */
+/* Waits for the reads in progress, and frees the object. */
 void tps_read_ahead_free (TpsReadAhead *ahead);
 
 /* Returns the offset in the file of the next byte to be read. */

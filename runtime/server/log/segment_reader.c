@@ -80,7 +80,7 @@ get_window (const TpsSegmentReader *reader)
   return tps_buffer_get_data (reader->buffer) + reader->shift;
 }
 
-/* Begins to read ahead from `offset`. FALSE: read-ahead is not worth while or not possible, and the
+/* Begins to read ahead from `offset`. FALSE: read-ahead is not worthwhile or not possible, and the
  * caller must read from the file. */
 static gboolean
 begin_ahead (TpsSegmentReader *reader, gint64 offset)
@@ -424,7 +424,7 @@ tps_segment_reader_skip_to (TpsSegmentReader *reader, gint64 lsn, GError **error
 
 /* ---- bytes after the end --------------------------------------------------------------------- */
 
-/* Returns the end of the last sector of a block that is not zero; 0 = all sectors are zero. */
+/* Returns the end of the last non-zero sector of a block; 0 = all sectors are zero. */
 static gsize
 get_used (const guint8 *block, gsize n_bytes)
 {

@@ -87,9 +87,9 @@ gboolean tps_segment_reader_skip_to (TpsSegmentReader *reader, gint64 lsn, GErro
 gboolean tps_segment_reader_refresh (TpsSegmentReader *reader, GError **error);
 
 /* Examines all bytes after `offset`, where a group is missing or torn. Sets `n_bytes` to the number
- * of bytes from `offset` to the end of the last sector that is not zero. Errors: ABORTED if there
- * is a later group. That group was written after the group at `offset` had been synced, so the
- * group at `offset` is damaged. */
+ * of bytes from `offset` to the end of the last non-zero sector. Errors: ABORTED if there is a
+ * later group. That group was written after the group at `offset` had been synced, so the group at
+ * `offset` is damaged. */
 gboolean tps_segment_reader_check_rest (TpsSegmentReader *reader, gint64 *n_bytes, GError **error);
 
 G_END_DECLS

@@ -122,9 +122,9 @@ open_bags (TpsApply *apply, guint i, GError **error)
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-/* Returns an upper bound. A MAX part contributes to each row that has a maximum in a cell. It has
- * at most as many such rows as cells, and at most as many as indices. Recorded maxima need not be
- * rows of the indices. */
+/* Returns an upper bound. A MAX part contributes to each row that has a maximum in a cell. The
+ * number of these rows is at most the number of cells, and at most the number of indices. Recorded
+ * maxima need not be rows of the indices. */
 static gsize
 count_contributions (const TpsApplyPart *part)
 {

@@ -331,7 +331,7 @@ enter_window (Push *push)
       prepare (push);
       break;
     case TPS_PUSH_RUNNING:
-      /* A push that may wait can have been answered and freed already. */
+      /* A push that may wait may already have been answered and freed. */
       if (!may_wait)
         answer_unavailable (push);
       break;

@@ -37,7 +37,7 @@ typedef struct
 
 /* Finds the slots of `indices` INT64 [n], which stay borrowed. `what` names them in messages.
  * Errors: INVALID_ARGUMENT, "indices[17]: 300 is not in [0, 300) of table emb"; RESOURCE_EXHAUSTED
- * of `scratch`. `slots` must be cleared, even after an error. */
+ * (no room in `scratch`). `slots` must be cleared, even after an error. */
 gboolean tps_table_slots_init (TpsTableSlots *slots, const TpsTable *table, TpsTensorView indices,
                                const gchar *what, TpsBufferPool *scratch, GError **error);
 void tps_table_slots_clear (TpsTableSlots *slots);

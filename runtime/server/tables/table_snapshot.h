@@ -10,8 +10,9 @@
 
 G_BEGIN_DECLS
 
-/* Returns all tables by name, including tables of imports that have been admitted, as an array of
- * TpsTable that owns references. The caller owns the array. Thread: any. */
+/* Returns all tables in the order of their names, including tables of imports that have been
+ * admitted, as an array of TpsTable that owns references. The caller owns the array. Thread:
+ * any. */
 GPtrArray *tps_table_store_ref_tables (TpsTableStore *store);
 
 /* Returns TRUE if tables in the host's memory keep the LSN of each row. */
@@ -44,7 +45,7 @@ gboolean tps_table_capture_rows (TpsTable *table, gsize slot, gsize n, const Tps
  * must not be called then. */
 gboolean tps_table_knows_changed_rows (const TpsTable *table);
 
-/* An unfilled table must be filled by tps_table_fill_rows(), by ascending slots, if
+/* An unfilled table must be filled by tps_table_fill_rows(), in ascending slot order, if
  * tps_table_is_filled_by_pieces() returns TRUE. Otherwise the caller must write to the table's
  * memory. Errors: as tps_table_capture_rows(). */
 gboolean tps_table_is_filled_by_pieces (const TpsTable *table);

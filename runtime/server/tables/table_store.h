@@ -123,29 +123,29 @@ gsize tps_table_store_estimate_bags (TpsTableStore *store, const TpsBagQuery *qu
                                      guint n_queries);
 gsize tps_table_store_estimate_rows (TpsTableStore *store, const gchar *table, gint64 n_rows);
 
-/* Pools the bags of each query into one element of `outputs` [n_queries], which must be zero
- * before: FLOAT32 [bags, dim], owned by the caller. After an error there are no outputs. */
+/* Pools the bags of each query into one element of `outputs` [n_queries], all of which must be zero
+ * on entry: FLOAT32 [bags, dim], owned by the caller. After an error there are no outputs. */
 gboolean tps_table_store_lookup_bags (TpsTableStore *store, const TpsBagQuery *queries,
                                       guint n_queries, TpsTensor *outputs, GError **error);
 
-/* Copies the rows with the ids `indices` INT64 [n] to `rows`, which must be zero before: [n, dim]
+/* Copies the rows with the ids `indices` INT64 [n] to `rows`, which must be zero on entry: [n, dim]
  * of the table's dtype, owned by the caller. */
 gboolean tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table,
                                       TpsTensorView indices, TpsTensor *rows, GError **error);
 
 /* As tps_table_store_lookup_rows(), but also returns the LSN of each row's last change in `lsns`,
- * INT64 [n]. A row without a change has the LSN of the table's creation. Row and LSN are of one
- * moment. INVALID_ARGUMENT also means that LSNs of rows are not kept, or that the table is on a
- * device. */
+ * INT64 [n]. A row without a change has the LSN of the table's creation. The row and its LSN belong
+ * together: both are as of the same moment. INVALID_ARGUMENT also means that LSNs of rows are not
+ * kept, or that the table is on a device. */
 gboolean tps_table_store_lookup_rows_with_lsns (TpsTableStore *store, const gchar *table,
                                                 TpsTensorView indices, TpsTensor *rows,
                                                 TpsTensor *lsns, GError **error);
 
-/* A place: memory of the caller for the results of one lookup, which saves a copy of the results.
- * It is either in memory of `device`, for results of tables on this device, or in host memory, for
- * results of tables in host memory. It is in memory of the device if the lookup has results of
- * tables on this device and there is room for them. All other results, and results of fewer than
- * `min_bytes`, are in host memory of the store. */
+/* A place: the caller's memory for the results of one lookup, which saves a copy of the results. If
+ * the lookup has results of tables on `device`, and the device has room for them, the place is in
+ * the device's memory and takes these results. Otherwise, the place is in host memory and takes the
+ * results of tables in host memory. All other results, and results of fewer than `min_bytes`, are
+ * in the store's host memory. */
 typedef struct
 {
   TpsDevice *device; /* borrowed; NULL = host memory only */
@@ -195,7 +195,7 @@ typedef struct
   gboolean has_n_rows;
 
   /* Rows: an assignment sets the rows to `values` instead, and duplicates to their last value; rows
-   * keep their optimizer state. A row that has changed after `as_of_lsn` is not assigned.
+   * keep their optimizer state. A row that changed after `as_of_lsn` is not assigned.
    * INVALID_ARGUMENT: a table on a device refuses assignments, and a table that keeps no LSNs
    * refuses `as_of_lsn`. */
   gboolean is_assignment;

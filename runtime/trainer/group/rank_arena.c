@@ -157,7 +157,8 @@ take_range (TpsRankArena *arena, guint64 n_bytes, Range *range)
   return range->end <= TPS_RANK_ARENA_PART_BYTES;
 }
 
-/* Releases the memory before the range, because another thread may take the range at once. */
+/* Releases a range. Its memory is released first: as soon as the range is removed from `taken`,
+ * another thread may take it. */
 static void
 release_range (TpsRankArena *arena, const Range *range)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Large data in the arena of the ranks are reduced in place. The ranks exchange the places of their
- * data and meet. Each rank then takes one range of the data after the other, and writes the sum of
+ * data and meet. Each rank then takes one range of the data after another, and writes the sum of
  * each range to the data of all ranks. A rank begins with the ranges of its own share and then
  * helps the other ranks. When no range is left, all ranks meet again. Because a rank begins with
  * its own share, successive calls find the same data in the cache of the same core.
@@ -10,7 +10,7 @@
  * slots for chunks in the shared memory. A chunk needs three steps, with a meeting of all ranks
  * after the first and after the second step:
  *
- *   - every rank copies the segments of the other ranks into its own slot
+ *   - from its own data, every rank copies the segments that the other ranks will sum into its slot
  *   - every rank sums its own segment over all slots, in rank order, and writes the sum to its slot
  *   - every rank copies the sums of the other segments from the slots of the other ranks
  *

@@ -197,7 +197,7 @@ TEST_F (ClientDeadline, AnswerWithoutReadingEndsTheConnectionAtTheDeadline)
 {
   Borrowed borrowed;
   Connection connection = connected ();
-  gint64 deadline_ns = in_ms (2000); /* the reply must arrive before, even on a busy machine */
+  gint64 deadline_ns = in_ms (2000); /* the reply must arrive earlier, even on a busy machine */
 
   push (&borrowed, deadline_ns);
   connection.send (reply_i64 ("push", 2, 5));

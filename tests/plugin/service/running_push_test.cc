@@ -72,7 +72,7 @@ extern "C"
 namespace thriftps {
 namespace {
 
-/* Pushes of this number of rows run on the two workers. */
+/* Pushes of 20,000 rows are large enough to run on a worker, of which there are two. */
 class RunningPush : public TablesFixture
 {
 protected:

@@ -120,8 +120,8 @@ void tps_table_end_quiet_read (TpsTable *table);
 void tps_table_read_rows (TpsTable *table, const gint64 *slots, gint64 base, gsize n, gsize n_ahead,
                           gpointer to);
 
-/* As tps_table_read_rows(), but also copies the LSN of each row's last change to `lsns` [n]; row
- * and LSN are of one moment. The table must keep LSNs. */
+/* As tps_table_read_rows(), but also copies the LSN of each row's last change to `lsns` [n]; a row
+ * and its LSN are as of the same moment. The table must keep LSNs. */
 void tps_table_read_rows_with_lsns (TpsTable *table, const gint64 *slots, gint64 base, gsize n,
                                     gpointer to, gint64 *lsns);
 
@@ -144,9 +144,9 @@ void tps_table_copy_rows (TpsTable *table, gsize slot, gsize n, const TpsTableCo
  * multiple of 8. */
 #define TPS_TABLE_MAX_SCANNED_ROWS (TPS_TABLE_QUIET_BYTES / sizeof (gint64))
 
-/* Sets bit s % 8 of bits[s / 8] for each slot s of [slot, slot + n) whose row has changed after
- * `lsn`, and returns the number of these rows; other bits do not change. A row that is being
- * changed may count as changed or not. The table must keep LSNs. */
+/* Sets bit s % 8 of bits[s / 8] for each slot s of [slot, slot + n) whose row changed after `lsn`,
+ * and returns the number of these rows; other bits do not change. A row that is being changed may
+ * count as changed or not. The table must keep LSNs. */
 gsize tps_table_find_changed_rows (TpsTable *table, gsize slot, gsize n, gint64 lsn, guint8 *bits);
 
 /* Publishes and returns the progress. A step must be complete when it is published, so that every
@@ -165,8 +165,8 @@ void tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64
                            const gfloat *gradient, gfloat *scratch);
 
 /* Sets one row to `values` [dim] of `dtype`, FLOAT32 or the table's, as command `lsn`. Does nothing
- * if the row already contains this command, or has changed after `as_of_lsn` (0 = no such limit).
- * The optimizer state of the row does not change. `scratch` [dim]. */
+ * if the row already contains this command, or changed after `as_of_lsn` (0 = no such limit). The
+ * optimizer state of the row does not change. `scratch` [dim]. */
 void tps_table_assign_row (TpsTable *table, gint64 lsn, gint64 slot, TpsDType dtype,
                            gconstpointer values, gint64 as_of_lsn, gfloat *scratch);
 

@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The progress of short pushes to one table, so that a push can follow the previous push row by
- * row: before it changes a row, it waits until the previous push has passed that row. Both take
- * rows by ascending slots, and the sequencer runs at most two pushes of a table at a time
+ * row: before it changes a row, it waits until the previous push has passed that row. Both process
+ * rows in ascending slot order, and the sequencer runs at most two pushes of a table at a time
  * (TpsOrdered.may_follow).
  *
  * Two pushes thus use two cores without sharing rows. Each stays on the thread that has its
- * gradients in the cache, and no thread must be woken.
+ * gradients in the cache, and no thread needs to be woken.
  */
 
 #pragma once

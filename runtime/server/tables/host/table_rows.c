@@ -23,7 +23,7 @@
  * then checks for writers. A writer increments the counter of writers, and then checks for readers.
  * Both use sequential consistency, so at least one of them sees the other. A reader that sees a
  * writer does not wait, but reads under the sequence locks. A writer that sees a reader waits for
- * the end of the quiet read, which takes some microseconds. Later readers see the writer, so it
+ * the end of the quiet read, which takes a few microseconds. Later readers see the writer, so it
  * does not wait for them. */
 
 #include "runtime/server/tables/host/table.h"

@@ -18,8 +18,8 @@
 
 G_BEGIN_DECLS
 
-/* A row of a gradient whose other columns are 0: the contribution of the cells of a MAX gradient to
- * one row of the table. */
+/* A row that is 0 except in the given cells: the contribution of a MAX gradient to one row of the
+ * table. */
 typedef struct
 {
   const gfloat *gradient; /* [bags, dim] */
@@ -77,9 +77,10 @@ void tps_table_step_reserve (TpsTableStep *step, TpsScratch *scratch, TpsTable *
 /* Begins to use `scratch`, which must have been provided and must outlive the step. */
 void tps_table_step_begin (TpsTableStep *step, const TpsScratch *scratch);
 
-/* Makes the step an assignment instead of a step of the optimizer: rows are set to the added
- * values, and duplicates to their last value. Rows that have changed after `as_of_lsn` (0 = no such
- * limit) are left out. An assignment does not count as a step of the table. */
+/* Makes the step an assignment instead of a step of the optimizer: rows are set to the values that
+ * are passed to tps_table_step_add(). If a row occurs more than once, its last value counts. Rows
+ * that changed after `as_of_lsn` (0 = no such limit) are left out. An assignment does not count as
+ * a step of the table. */
 void tps_table_step_assign (TpsTableStep *step, gint64 as_of_lsn);
 
 static inline void

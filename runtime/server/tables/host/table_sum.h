@@ -2,10 +2,11 @@
 
 /* The sums of a step's contributions, by the tree of runtime/device/backend.h.
  *
- * A thread adds up the contributions to a row when it changes the row. A hot row, with so many
- * contributions that one thread would work on it while the others wait, is cut into blocks of two
- * levels of the tree. Threads add up all blocks before the first row is changed. The sums of the
- * blocks form a list of the tree, so the result has the same bits as without blocks.
+ * A thread adds up the contributions to a row when it changes the row. A row is hot if it has so
+ * many contributions that one thread would work on it while the others wait. The contributions to a
+ * hot row are divided into blocks, each of which is a subtree of two levels. Threads add up all
+ * blocks before the first row is changed. The sums of the blocks are the input of the next level of
+ * the tree, so the result has the same bits as without blocks.
  *
  * Thread: a working space must be used by one thread at a time. */
 

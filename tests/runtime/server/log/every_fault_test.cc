@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A few histories of a log. Each history runs once for each possible place of a fault: the power is
- * cut in the middle of every operation that changes the disk, and every write and every sync fails.
+/* A few histories of a log. Each history runs once for each possible fault. In each run, the power
+ * is cut in the middle of one operation that changes the disk, or one write or one sync fails.
  * After each cut, the recovery is also cut at each of its own operations. recovery_test chooses
  * such places at random. */
 
@@ -235,8 +235,8 @@ private:
   }
 
   /* Ends the process and starts another one. After a fault, it only ends the process: recover()
-   * must follow, because it reads the medium. Here, the simulated disk would show unsynced bytes of
-   * its cache, which the direct files of the log bypass. */
+   * must follow, because it reads the medium. An open() here would read unsynced bytes from the
+   * simulated cache, although the log's direct files bypass the cache of a real system. */
   void
   reopen ()
   {

@@ -2,9 +2,9 @@
 
 /* A disk in memory that fails like real disks. A seed chooses the faults.
  *
- * Written data stays in a cache until a sync. A power cut keeps a random part of it, separately for
- * sectors of 512 bytes, file sizes, and names in folders that were not synced. A failed sync also
- * keeps a random part and drops the rest. As on Linux, a second sync then succeeds without the
+ * Written data stay in a cache until a sync. A power cut keeps a random part of them, separately
+ * for sectors of 512 bytes, file sizes, and names in folders that were not synced. A failed sync
+ * also keeps a random part and drops the rest. As on Linux, a second sync then succeeds without the
  * dropped data.
  *
  * Thread: any, except for the functions that access the contents of files. */
@@ -34,12 +34,12 @@ public:
 
   TpsDisk *get ();
 
-  /* Lets the power fail in the middle of the n-th changing operation from now. All later operations
-   * fail. */
+  /* Makes the power fail in the middle of the n-th changing operation from now. All later
+   * operations fail. */
   void cut_after (uint64_t n_operations);
-  /* Lets the power fail now. */
+  /* Makes the power fail now. */
   void cut ();
-  /* Let the n-th sync or write from now fail with EIO. */
+  /* Make the n-th sync or write from now fail with EIO. */
   void fail_sync (uint64_t n);
   void fail_write (uint64_t n);
   /* Limits the total space of all files. */

@@ -29,7 +29,7 @@ protected:
 
 } // namespace
 
-/* The row has 2^29 columns, and its staging would need 38 GB. The system does not allocate memory
+/* The row has 2^29 columns, and its stage would need 12.9 GB. The system does not allocate memory
  * for the zeros of the table until they are touched. */
 TEST_F (TemporarySpace, ALookupOfAVeryWideRowIsRefused)
 {
