@@ -111,7 +111,7 @@ fetch () {
     has_sum "$cache/$sha256.deb" "$sha256" || printf '%s %s %s\n' "$name" "$version" "$sha256"
     ln -sf "$cache/$sha256.deb" "$1/$name.deb"
   done <"$lock" >"$absent"
-  # Runs in a subshell, so that the list is removed after an error too.
+  # Runs in a subshell, so that the list is also removed after an error.
   result=0
   if [ -s "$absent" ]; then (download "$absent") || result=$?; fi
   rm -f "$absent"

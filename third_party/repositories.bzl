@@ -33,7 +33,7 @@ _DEBIAN_RULES = {
 def thriftps_rules():
     """Declares the repositories that Bazel 4.2 needs by name, and would otherwise download.
 
-    Repositories that the workspace has declared before are unchanged.
+    Repositories that the workspace has already declared are unchanged.
     """
     for name, path in _DEBIAN_RULES.items():
         if not native.existing_rule(name):

@@ -42,7 +42,7 @@ gboolean tps_dlrm_embeddings_take (TpsDlrmEmbeddings *embeddings, const TpsClick
                                    gfloat *features, GError **error);
 
 /* Starts the push of `gradient` [n_samples, 27, dim] for the features of the last
- * tps_dlrm_embeddings_take(). Direct calls push `n_parts` parts of the batch one after the other,
+ * tps_dlrm_embeddings_take(). Direct calls push `n_parts` parts of the batch one after another,
  * and only the last push overlaps the caller. Errors: those of the client. */
 gboolean tps_dlrm_embeddings_push (TpsDlrmEmbeddings *embeddings, const TpsClickBatch *batch,
                                    gsize n_parts, gfloat *gradient, GError **error);

@@ -131,7 +131,7 @@ make_argv (const Start *start, const gchar *script)
   return argv;
 }
 
-/* Starts the next rank. Returns its first line; NULL with an error if it ends before. The caller
+/* Starts the next rank. Returns its first line; NULL with an error if it exits first. The caller
  * owns the result. */
 static gchar *
 start_rank (const Start *start, const gchar *script, GError **error)

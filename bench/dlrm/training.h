@@ -2,7 +2,7 @@
 
 /* The steps of one process. Step k of T trainers has the samples [k * T * batch, (k + 1) * T *
  * batch). Trainer r trains on the r-th of T equal parts. The single process trains on all parts,
- * and pushes their gradients one after the other, in the order of the trainers.
+ * and pushes their gradients one after another, in the order of the trainers.
  *
  * With the staleness bound 0, all trainers have the rows of a step before any trainer pushes. All
  * pushes have ended before any trainer takes the rows of the next step. The speed of the trainers
@@ -44,7 +44,7 @@ gboolean tps_dlrm_training_init (TpsDlrmTraining *training, const TpsDlrmOptions
                                  TpsTableClient *client, TpsProcessGroup *group, gboolean is_single,
                                  GError **error);
 
-/* Frees the contents. If a pass has failed, the group must have been freed before. */
+/* Frees the contents. If a pass has failed, the group must already have been freed. */
 void tps_dlrm_training_clear (TpsDlrmTraining *training);
 
 /* Runs `n_steps` steps from number `first` on, and appends their measurements to `pass`. The

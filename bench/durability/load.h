@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Clients that push to a table or look up its rows, and the times of all calls. Each client has its
- * own thread, and makes one call after the other. */
+ * own thread, and makes one call after another. */
 
 #pragma once
 

@@ -55,7 +55,7 @@ extern const TpsQuantity tps_durability_pushes_per_s, tps_durability_lookups_per
 void tps_durability_add_calls (TpsFigures *figures, const gchar *system, const gchar *row,
                                const TpsQuantity *quantity, const GArray *calls);
 
-/* Waits and shows progress. Errors: ABORTED (a process has ended, or an interrupt). */
+/* Waits and shows progress. Errors: ABORTED (a process has exited, or an interrupt). */
 gboolean tps_durability_wait (TpsDurabilityBench *bench, gdouble seconds, GError **error);
 
 /* Records that the part `what` is skipped, with the reason `why`, and prints both. The texts are

@@ -10,8 +10,8 @@
  * If there is not enough memory, the arrays have half the size or less. The results of each
  * operation are checked before the measurement (device_check.h).
  *
- * An operation that fails ends the program, because a failed device fails at every later operation.
- * With --skip, another process continues after that operation.
+ * An operation that fails terminates the program, because a failed device fails at every later
+ * operation. With --skip, another process continues after that operation.
  *
  * Exit status: 0 success; 1 a result is wrong or the device fails; 2 bad flags; 3 there is no such
  * device. */

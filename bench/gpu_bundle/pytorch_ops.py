@@ -10,7 +10,7 @@ FILE is the output of device_ops; its arrays have the same size, and each of its
 compared with PyTorch's. PyTorch has no FTRL. It has no row-wise Adagrad either; this program
 computes it with operations on indexed rows. PyTorch always computes the loss. Ids are drawn on the
 GPU; Zipf-distributed ids have the density of device_ops. After an error of CUDA, every later
-operation of the process would fail: the program ends with exit code 1, and --skip continues after
+operation of the process would fail: the program exits with code 1, and --skip continues after
 the operation in another process. Exit code 3, with a line that gives the reason, without PyTorch or
 without CUDA support in it.
 """

@@ -12,11 +12,11 @@
 #
 # A numbered stage ends within 9 minutes. Each result is appended to FOLDER/results.txt (./out) as
 # soon as it is known: `PART NAME passed|failed|skipped [figure or reason]`. The output is appended
-# to FOLDER/PART.log. A killed run therefore loses nothing. A test that fails or ends its process
-# runs again alone, and the tests and cases after it run in a new process. Parts that the machine
-# refuses are skipped, with the reason. The exit code is 1 after a failure. With THRIFTPS_SMOKE=1,
-# the benchmarks are small, and their figures are meaningless. THRIFTPS_PYTHON is the Python with
-# PyTorch.
+# to FOLDER/PART.log. A killed run therefore loses nothing. A test that fails or terminates its
+# process runs again alone, and the tests and cases after it run in a new process. Parts that the
+# machine refuses are skipped, with the reason. The exit code is 1 after a failure. With
+# THRIFTPS_SMOKE=1, the benchmarks are small, and their figures are meaningless. THRIFTPS_PYTHON is
+# the Python with PyTorch.
 #
 # --compare prints each figure of FOLDER/results.txt next to its target: reached, behind, or not
 # measured. It needs no GPU. The exit code is 1 if a figure is behind.
@@ -227,7 +227,7 @@ run_tests () {  # PART FILE COMMAND...
 }
 
 # Runs a suite of tests. After a fault of the GPU, every later test of the process fails. The first
-# remaining test has failed, or was running when the process ended. It runs again alone, and the
+# remaining test has failed, or was running when the process exited. It runs again alone, and the
 # other remaining tests run in another process. TOOL... starts the program.
 suite () {  # PART NAME PROGRAM FILTER [TOOL...]
   local part=$1 name=$2 program=$3 filter=$4 n_tests n_failed=0 n_alone=0 culprit
@@ -275,10 +275,10 @@ stream () {  # PART LIMIT COMMAND...
 }
 
 # Runs the cases of a program. With --list, the program prints their names. Otherwise it prints one
-# line for each case, with the name in 28 columns. If the program ends at a failed case, the cases
+# line for each case, with the name in 28 columns. If the program exits at a failed case, the cases
 # after it run in another process, with --skip. NOTING is called for each case as soon as its line
 # is there, with PART, the name, the rest of the line, and, if there is no line, the reason. NOTING
-# must count failures in n_failed, and must set is_over if the program ends after such a line.
+# must count failures in n_failed, and must set is_over if the program exits after such a line.
 # Returns 3 if this is the exit code of the program. Sets n_cases and n_done.
 each_case () {  # PART NOTING LIMIT COMMAND...
   local part=$1 noting=$2 limit=$3 line names status is_over

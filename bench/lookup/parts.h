@@ -86,7 +86,7 @@ gboolean tps_lookup_prepare_device (TpsLookup *lookup, TpsBenchRun *run, GError 
 /* Returns a line with the number of results that stayed on the device; NULL = there is no caller on
  * a device. The caller owns the result. */
 gchar *tps_lookup_describe_device (const TpsLookup *lookup);
-/* Frees the callers on the device. Must be called before the server ends. */
+/* Frees the callers on the device. Must be called before the server exits. */
 void tps_lookup_clear_device (TpsLookup *lookup);
 
 G_END_DECLS

@@ -128,7 +128,7 @@ check_rows (Client *client, GError **error)
 
 /* -- runs -- */
 
-/* Makes one call after the other, and checks each result. */
+/* Makes one call after another, and checks each result. */
 static gboolean
 measure_calls (Client *client, GArray *ms, GError **error)
 {

@@ -15,7 +15,7 @@ typedef struct
   gsize n_rows, dim; /* of the table */
   TpsDType dtype;
   gsize n_ids;     /* of a lookup */
-  guint n_calls;   /* calls of a single client, one after the other */
+  guint n_calls;   /* calls of a single client, one after another */
   guint n_clients; /* clients under load */
   gdouble seconds; /* duration of the load */
   TpsTablePlace place;

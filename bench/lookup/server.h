@@ -75,7 +75,7 @@ typedef struct
   gint64 n_calls;
 } TpsLookupLoad;
 
-/* Runs each client on its own thread, with one call after the other, for `seconds`. Blocks. Errors:
+/* Runs each client on its own thread, with one call after another, for `seconds`. Blocks. Errors:
  * the first error of a call. */
 gboolean tps_lookup_server_load (const TpsLookupServer *server, gpointer const *clients,
                                  guint n_clients, TpsLookupCall call, gdouble seconds,

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The smallest calls, one after the other: an empty call, a lookup of one row, and a push of one
+/* The smallest calls, one after another: an empty call, a lookup of one row, and a push of one
  * row. */
 
 #pragma once
@@ -40,7 +40,7 @@ TpsLookupSmall *tps_lookup_small_new (const TpsLookupServer *server,
                                       const TpsLookupSmallShape *shape, GError **error);
 void tps_lookup_small_free (TpsLookupSmall *small);
 
-/* Creates a client, makes `n_calls` calls of `kind` one after the other, and checks the rows that
+/* Creates a client, makes `n_calls` calls of `kind` one after another, and checks the rows that
  * lookups return. Returns the duration of each call in milliseconds, an array of gdouble that the
  * caller owns. `transport` is below TPS_LOOKUP_N_TRANSPORTS. Blocks. Errors: those of the calls;
  * INTERNAL (a wrong row). */

@@ -29,7 +29,7 @@ os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/
 
 @contextlib.contextmanager
 def without_signals():
-    """Signals that end a program wait, so that they do not end its cleaning up early."""
+    """Signals that terminate a program wait, so that they do not cut its cleaning up short."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK,
                                     (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
     try:

@@ -21,15 +21,15 @@ typedef struct
 
 typedef struct TpsOperationsServer TpsOperationsServer;
 
-/* Starts a server and waits until it listens. The supervisor ends the process. The caller owns the
- * result. Errors (NULL): UNAVAILABLE, ABORTED, and those of files. */
+/* Starts a server and waits until it listens. The supervisor terminates the process. The caller
+ * owns the result. Errors (NULL): UNAVAILABLE, ABORTED, and those of files. */
 TpsOperationsServer *tps_operations_server_start (TpsSupervisor *supervisor,
                                                   const TpsOperationsServerOptions *options,
                                                   GError **error);
 /* Closes the pipes to the process, and frees the server. */
 void tps_operations_server_free (TpsOperationsServer *server);
 
-/* Returns the CPU time of the server in seconds; NAN if the server has ended. */
+/* Returns the CPU time of the server in seconds; NAN if the server has exited. */
 gdouble tps_operations_server_get_cpu (const TpsOperationsServer *server);
 
 /* Return the HTTP address of the server, and the token for clients. Borrowed; NULL with the

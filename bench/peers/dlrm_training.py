@@ -5,7 +5,7 @@
            --optimizer=NAME --lr=X --threads=N --seed=N --rank=N --ranks=N --store=FILE
 
 Each of the `ranks` processes trains `batch` samples of a step. The samples file contains the steps
-one after the other: labels and 13 dense features of the samples of all ranks (float32), and the ids
+one after another: labels and 13 dense features of the samples of all ranks (float32), and the ids
 of each table (int64). The ranks join through the file of --store, which must not exist.
 
 A script prints one line with its version, which starts with "torch", or "skip REASON" if it cannot

@@ -3,7 +3,7 @@
 
     SCRIPT --rows=N --dim=N --bags=N --bag-length=N --samples=N --ids=FILE
 
-FILE contains the ids as int64, one batch after the other. The script prints its versions on the
+FILE contains the ids as int64, one batch after another. The script prints its versions on the
 first line, or "skip REASON" if a library is missing. For each line "WORK THREADS FIRST BATCHES" it
 runs that many batches from number FIRST on and replies "ok SECONDS CHECKSUM". It ends at the end of
 its standard input.

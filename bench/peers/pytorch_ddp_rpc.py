@@ -3,8 +3,8 @@
 """The DDP + RPC benchmark on PyTorch's own RPC, as a peer.
 
 It does the work of //bench:ddp_rpc on the CPU, in the way of PyTorch's benchmark_ddp_rpc.py.
-Trainers look up embedding bags on all parameter servers by torch.distributed.rpc, one after the
-other, and run the dense layers under DDP over gloo. Distributed autograd and DistributedOptimizer
+Trainers look up embedding bags on all parameter servers by torch.distributed.rpc, one after
+another, and run the dense layers under DDP over gloo. Distributed autograd and DistributedOptimizer
 (SGD) update tables and layers. Table gradients are dense as in the original, or sparse with
 --sparse. The numbers of trainers and servers, and all values, come from the command line.
 

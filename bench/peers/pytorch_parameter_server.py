@@ -13,7 +13,7 @@ replies with one JSON object per line on stdout:
 
 When all processes have started, it prints the line {"ready": true, "torch": "1.13.1", ...}. All
 other output goes to stderr. Times are milliseconds of the monotonic clock; a batch of a CUDA
-trainer ends when its GPU is done.
+trainer exits when its GPU is done.
 
 CUDA roles follow the CPU roles of their kind in rank; the GPU of a role is its rank modulo the
 number of GPUs. Tensors move between GPUs, or within one, by TensorPipe's device maps. A role copies

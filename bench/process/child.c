@@ -94,7 +94,7 @@ read_more (TpsChild *child, GError **error)
     }
 }
 
-/* As read_more(), but the end of the output is an error. If a child has ended, the error names
+/* As read_more(), but the end of the output is an error. If a child has exited, the error names
  * it. */
 static gboolean
 receive_more (TpsChild *child, GError **error)

@@ -20,7 +20,7 @@ TpsChild *tps_child_start (TpsSupervisor *supervisor, const gchar *name, gchar *
  * it. */
 void tps_child_free (TpsChild *child);
 
-/* Sends a line, to which the function adds the newline. Errors: ABORTED if the child has ended. */
+/* Sends a line, to which the function adds the newline. Errors: ABORTED if the child has exited. */
 gboolean tps_child_send (TpsChild *child, const gchar *line, GError **error);
 
 /* Returns the next line without its newline. The caller owns the result. Blocks. Errors: ABORTED if
@@ -28,7 +28,7 @@ gboolean tps_child_send (TpsChild *child, const gchar *line, GError **error);
  * of the supervisor has ended, the error names that child. */
 gchar *tps_child_receive (TpsChild *child, GError **error);
 
-/* As tps_child_receive(), for the first line of a Python script. If the script ends instead, the
+/* As tps_child_receive(), for the first line of a Python script. If the script exits instead, the
  * error (UNAVAILABLE) names the requirements of the script. */
 gchar *tps_child_receive_from_script (TpsChild *child, GError **error);
 
@@ -51,16 +51,16 @@ void tps_child_pause (TpsChild *child);
 void tps_child_resume (TpsChild *child);
 
 /* Return the resident memory of the child in bytes, and the number of its open descriptors; 0 if
- * the child has ended. */
+ * the child has exited. */
 gsize tps_child_get_resident_bytes (const TpsChild *child);
 guint tps_child_count_descriptors (const TpsChild *child);
 
 /* tps_child_get_peak_bytes() returns the maximum of the resident memory in bytes since the start or
- * the last reset; 0 if the child has ended. tps_child_reset_peak() resets the maximum. */
+ * the last reset; 0 if the child has exited. tps_child_reset_peak() resets the maximum. */
 gsize tps_child_get_peak_bytes (const TpsChild *child);
 void tps_child_reset_peak (const TpsChild *child);
 
-/* Returns the CPU time of the child in seconds; NAN if the child has ended. */
+/* Returns the CPU time of the child in seconds; NAN if the child has exited. */
 gdouble tps_child_get_cpu (const TpsChild *child);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsChild, tps_child_free)

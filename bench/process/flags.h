@@ -25,7 +25,7 @@ typedef enum
 
 /* Parses `argv`. Names of flags may contain dashes or underscores; arguments that are not flags are
  * refused. `given` receives the command line with dashes, owned by the caller. --help prints the
- * help and ends the process. Errors: INVALID_ARGUMENT. */
+ * help and exits the process. Errors: INVALID_ARGUMENT. */
 gboolean tps_flags_parse (GOptionContext *context, gint argc, gchar **argv, gchar ***given,
                           GError **error);
 

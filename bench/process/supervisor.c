@@ -64,11 +64,12 @@ become (gchar **argv, pid_t launcher, gint stdin_fd, gint stdout_fd, gint report
   sigset_t none;
 
   prctl (PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid () != launcher) /* the launcher has ended before prctl() */
+  if (getppid () != launcher) /* the launcher exited before prctl() */
     _exit (127);
   sigemptyset (&none);
   sigprocmask (SIG_SETMASK, &none, NULL);
-  /* Ctrl-C on a terminal must reach only the launcher, which then ends its children in order. */
+  /* Ctrl-C on a terminal must reach only the launcher, which then terminates its children in
+   * order. */
   setpgid (0, 0);
   if (stdin_fd >= 0)
     dup2 (stdin_fd, STDIN_FILENO);
@@ -158,7 +159,7 @@ tps_supervisor_start (TpsSupervisor *supervisor, const gchar *name, gchar **argv
   return TRUE;
 }
 
-/* Returns TRUE if the child has ended, and records its status. Does not block. */
+/* Returns TRUE if the child has exited, and records its status. Does not block. */
 static gboolean
 has_ended (Child *child)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The child processes of a launcher, one for each role. No child outlives the launcher: the kernel
- * kills the children when the launcher ends for any reason. Thread: the thread that created the
+ * kills the children when the launcher exits for any reason. Thread: the thread that created the
  * supervisor. */
 
 #pragma once
@@ -54,7 +54,7 @@ gboolean tps_supervisor_check_patiently (TpsSupervisor *supervisor, guint patien
                                          GError **error);
 
 /* Sends SIGTERM to all children, waits for at most `patience_ms`, and kills the remaining children.
- * If `patience_ms` is 0, kills them at once. Returns TRUE if each child has ended with status 0 or
+ * If `patience_ms` is 0, kills them at once. Returns TRUE if each child has exited with status 0 or
  * by that SIGTERM. */
 gboolean tps_supervisor_stop (TpsSupervisor *supervisor, guint patience_ms);
 

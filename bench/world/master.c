@@ -4,7 +4,7 @@
  * registers every role (roster.h). Each pass prepares the servers, sends every trainer its plan,
  * polls the trainers until they are done, and fetches the metrics.
  *
- * A failure ends the pass with an error that names the role. Failures are: a child has ended, the
+ * A failure ends the pass with an error that names the role. Failures are: a child has exited, the
  * pass of a trainer has failed, the heartbeat of a trainer has stopped, a call has no reply, or the
  * user has pressed Ctrl-C. If the benchmark can spare trainers, the loss of a trainer is reported
  * and the pass continues. */
@@ -642,7 +642,7 @@ collect (TpsMaster *master, TpsBenchResults *results, GError **error)
   return TRUE;
 }
 
-/* Replaces the error if a child has ended: that is the cause of all other errors. */
+/* Replaces the error if a child has exited: that is the cause of all other errors. */
 static void
 report_ended_child (TpsMaster *master, GError **error)
 {

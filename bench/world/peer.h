@@ -5,7 +5,7 @@
  * A peer is a Python script in bench/peers. When it is ready, it prints a line `{"torch":
  * version}`. For each line "pass" it runs one pass and replies with a line `{"trainer": {rank:
  * {"type,name": [ms, …]}}, "server": …, "samples": {rank: [in the pass, in its last epoch]}}`. At
- * the end of its input it ends its processes. */
+ * the end of its input it terminates its processes. */
 
 #pragma once
 

@@ -178,7 +178,7 @@ exchange_weights (TpsCollectives *self, gdouble *weights, gdouble *sum, GError *
 }
 
 /* Queues the weighted sum of the parts of all ranks, and its division into `out`. `parts` contains
- * the parts one after the other. Parts of weight 0 are skipped. */
+ * the parts one after another. Parts of weight 0 are skipped. */
 static void
 queue_average (TpsCollectives *self, const Averaging *averaging, guint8 *parts, gpointer out,
                gsize n_elems)

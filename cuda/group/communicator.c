@@ -11,7 +11,7 @@
 #define SHORTEST_PAUSE_US 20
 #define LONGEST_PAUSE_US 1000
 
-/* Pauses between two polls. The pause grows, because short collectives take some ten microseconds,
+/* Pauses between two polls. The pause grows, because short collectives take about ten microseconds,
  * while a wait for a lost peer may take minutes. */
 static void
 pause_poll (guint n_polls)

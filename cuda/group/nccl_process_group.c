@@ -6,7 +6,7 @@
  * keys exist, the communicator is created. If a key is missing at the deadline, the error names its
  * rank.
  *
- * Jobs: the group's thread takes jobs from a queue and completes them one after the other. They
+ * Jobs: the group's thread takes jobs from a queue and completes them one after another. They
  * thus overlap with the work on the caller's streams. A job may be queued before its data are
  * complete (all_reduce_f32_after).
  *

@@ -13,7 +13,7 @@ G_BEGIN_DECLS
 #define TPS_CUDA_MAX_BLOCKS G_MAXINT32
 
 /* Computes the number of blocks for `n_items`, with `per_block` items in each; 0 if there are no
- * items. Returns FALSE if a grid cannot have so many blocks. */
+ * items. Returns FALSE if this number of blocks exceeds the limit of a grid. */
 static inline gboolean
 tps_cuda_geometry_blocks (gsize n_items, gsize per_block, guint *n_blocks)
 {

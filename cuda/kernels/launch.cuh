@@ -18,7 +18,7 @@
  *                                    team).
  *
  * Bodies are TPS_BODY functions. Without nvcc, this header runs them on the host, one item after
- * the other, with the same arithmetic in the same order. Tests use this on machines without a GPU.
+ * another, with the same arithmetic in the same order. Tests use this on machines without a GPU.
  */
 
 #pragma once

@@ -116,7 +116,7 @@ template <int V, typename Terms, typename Sink> struct Tree
     for (int v = 0; v < V; v++)
       sum->at[v] += term.at[v];
   }
-  /* Adds the terms of sorted positions [i, end), at least one, one after the other. */
+  /* Adds the terms of sorted positions [i, end), at least one, one after another. */
   TPS_BODY Sums
   add_terms (gsize i, gsize end, gsize pack) const
   {

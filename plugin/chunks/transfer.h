@@ -34,7 +34,7 @@ typedef enum
 {
   TPS_CHUNK_REFUSED,  /* the error is set, and nothing has changed */
   TPS_CHUNK_NEXT,     /* the chunk must be fed */
-  TPS_CHUNK_REPEATED, /* the chunk was received before */
+  TPS_CHUNK_REPEATED, /* the chunk has already been received */
 } TpsChunkVerdict;
 
 /* Begins a message of `n_bytes` in `n_chunks`. Its bodies come from `bodies` (a reference is taken;

@@ -20,7 +20,7 @@
  * otherwise, with the same bytes. Tensors of a reply are then views that keep the server's memory
  * in use. Copy a tensor that you keep for long. The views may outlive the client. Tensors may also
  * be in memory of a device that the server's process shares (tps_client_may_share_device()). The
- * program must release tensors in such memory before the server's process ends.
+ * program must release tensors in such memory before the server's process exits.
  */
 
 #pragma once

@@ -85,7 +85,7 @@ void tps_client_call_written (TpsClientCall *call);
 /* Frees the message and releases the lease, so that the call can be written again. */
 void tps_client_call_unwrite (TpsClientCall *call);
 
-/* Sends the message, unless the call has ended before. The call may be freed before this
+/* Sends the message, unless the call has already ended. The call may be freed before this
  * returns. */
 void tps_client_call_send (TpsClientCall *call, TpsConnection *connection);
 

@@ -22,8 +22,8 @@ read_answer (TpsReader *in, TpsWireType type, gpointer user_data, GError **error
   return tps_rpc_read_answer (answer->rpc, in, type, answer->result, error);
 }
 
-/* Calls a method and waits. `result` must be all zero before. The caller must clear it afterwards,
- * even after a failure. */
+/* Calls a method and waits. `result` must be all zero on entry. The caller must clear it
+ * afterwards, even after a failure. */
 static gboolean
 call_and_wait (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments, gpointer result,
                gint64 deadline_ns, GError **error)

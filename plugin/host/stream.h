@@ -28,7 +28,7 @@ typedef struct
 {
   /* Limits of a received message: its size [256 MiB]; its size without large binaries [16 MiB]; its
    * number of strings, structs and containers inside containers [1,048,576], for each of which
-   * generated code creates an object of some hundred bytes. */
+   * generated code creates an object of a few hundred bytes. */
   gsize max_message_bytes;
   gsize max_head_bytes;
   guint max_elements;
@@ -65,7 +65,7 @@ TpsHostStream *tps_host_stream_ref (TpsHostStream *stream);
 void tps_host_stream_unref (TpsHostStream *stream);
 
 /* Waits for bytes to read, and returns TRUE if there are some. Returns FALSE without an error at
- * the end of the connection, and if the stream has failed before. Errors: DEADLINE_EXCEEDED after
+ * the end of the connection, and if the stream has already failed. Errors: DEADLINE_EXCEEDED after
  * the idle timeout, CONNECTION_LOST; those of the transport if it is not a plain socket. */
 gboolean tps_host_stream_peek (TpsHostStream *stream, GError **error);
 

@@ -27,7 +27,7 @@
 #define MAX_HTTP_BYTES ((gsize) 64 << 20) /* of all connections and their replies */
 #define MAX_ACCEPTS_PER_TURN 16
 #define ACCEPT_PAUSE_MS 100              /* after accept() found no descriptors or memory */
-#define END_NS ((gint64) 2 * 1000000000) /* for connections to end before the thread ends */
+#define END_NS ((gint64) 2 * 1000000000) /* for connections to end before the thread exits */
 
 static TpsTraceEvent http_listening = TPS_TRACE_EVENT ("http_listening", TPS_TRACE_INFO);
 static TpsTraceEvent http_accept_failed = TPS_TRACE_EVENT ("http_accept_failed", TPS_TRACE_ERROR);

@@ -3,8 +3,8 @@
 /* A path of the HTTP server, and the function that handles its requests.
  *
  * A handler runs on the HTTP thread, as do all functions below. It must respond before it returns,
- * and should not take longer than some milliseconds: it delays other HTTP requests, but no calls of
- * Thrift clients.
+ * and should not take longer than a few milliseconds: it delays other HTTP requests, but no calls
+ * of Thrift clients.
  */
 
 #pragma once

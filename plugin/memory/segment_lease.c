@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The memory of one call. Its tensors are copied, one after the other, into the smallest free
+/* The memory of one call. Its tensors are copied, one after another, into the smallest free
  * segment that is large enough. If the next tensor does not fit, the call takes another segment. A
  * tensor that lies in a claimed segment is not copied. */
 

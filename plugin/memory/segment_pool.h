@@ -97,7 +97,7 @@ void tps_segment_pool_offer_failed (TpsSegmentPool *pool);
 gboolean tps_segment_pool_add_descriptor (TpsSegmentPool *pool, gint fd);
 
 /* Reports the result of OPEN: the server has opened segment `id`. Uses the descriptor that was
- * received before, or `handle` [TPS_EXPORT_HANDLE_BYTES]; NULL = the reply had no handle. Returns
+ * received earlier, or `handle` [TPS_EXPORT_HANDLE_BYTES]; NULL = the reply had no handle. Returns
  * FALSE if the segment cannot be used: it will be closed, and no further segments of its kind are
  * opened. May block for memory of a device. Errors: INTERNAL, RESOURCE_EXHAUSTED, CONNECTION_LOST
  * (the pool is shut down); for memory of a device also UNAVAILABLE, DEVICE_LOST. */

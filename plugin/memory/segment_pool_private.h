@@ -143,7 +143,7 @@ struct TpsSegmentPool
 gboolean tps_segment_pool_is_down (const TpsSegmentPool *pool);
 
 /* Calls `wake`, so that the owner of the pool calls tps_segment_pool_next (). Has no effect if
- * `wake` has been called before and the owner has not reacted yet, or after the shutdown. */
+ * `wake` has already been called and the owner has not reacted yet, or after the shutdown. */
 void tps_segment_pool_wake (TpsSegmentPool *pool);
 
 /* Records that a message of `n_bytes` found no room, and that `n_parallel` segments of that size

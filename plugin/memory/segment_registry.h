@@ -75,8 +75,8 @@ gboolean tps_segment_registry_is_for_lookups_only (const TpsSegmentRegistry *reg
  * COMMON_ANSWERS, opens a common segment of exactly `n_bytes` if an earlier reply of this
  * connection had a tensor in it, otherwise a segment for ANSWERS. Sets `fd`, which belongs to the
  * caller and must be sent with the reply. Sets `charge` (may be NULL), which also belongs to the
- * caller and must be released when `fd` is closed, because the client may close the segment long
- * before. Errors: INVALID_ARGUMENT (use, size), RESOURCE_EXHAUSTED, UNAVAILABLE (shut down). */
+ * caller and must be released when `fd` is closed, because the client may close the segment much
+ * earlier. Errors: INVALID_ARGUMENT (use, size), RESOURCE_EXHAUSTED, UNAVAILABLE (shut down). */
 gboolean tps_segment_registry_open (TpsSegmentRegistry *registry, TpsSegmentUse use, gsize n_bytes,
                                     gint64 *id, gsize *size, gint *fd, TpsSegmentCharge **charge,
                                     GError **error);

@@ -326,8 +326,8 @@ find_common (TpsSegmentRegistry *registry, const TpsCommonSegment *common)
 
 /* Takes the entry of a common segment for a reply that names `buffer`. The caller owns a reference.
  * NULL = the client has not opened the segment, or has not yet returned it after an earlier reply.
- * Sets *is_new if the client uses COMMON_ANSWERS, has not opened the segment, and no reply has
- * missed it before. */
+ * Sets *is_new if the client uses COMMON_ANSWERS, has not opened the segment, and no earlier reply
+ * has missed it. */
 static TpsSegmentEntry *
 take_common (TpsSegmentRegistry *registry, TpsCommonSegment *common, TpsBuffer *buffer,
              gboolean *is_new)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The closing thread starts with the first descriptor, and runs until the process ends. A peer may
+/* The closing thread starts with the first descriptor, and runs until the process exits. A peer may
  * block it (a file system in user space can delay any close). Further descriptors then wait, up to
  * the limit of the process. */
 

@@ -31,7 +31,7 @@ typedef struct
   guint max_in_flight;    /* outstanding calls of one connection */
   guint max_connections;
   gsize max_shared_bytes;   /* of one connection; 0 = memory is not shared */
-  TpsDevice *shared_device; /* its memory is shared too; NULL = no device */
+  TpsDevice *shared_device; /* its memory is also shared; NULL = no device */
   gboolean device_for_lookups_only;
   guint max_half_closed; /* in addition to max_connections, see tps_server_core_is_full() */
   TpsConnectionPatience patience;

@@ -32,7 +32,7 @@ guint tps_session_list_count (TpsSessionList *list);
 /* Sets `sessions`, [n_max], to the sessions with the next ids above `after`, and returns their
  * number. If the number is below `n_max`, there are no more sessions. `ref` is called for each
  * session, with the lock held. Connections that begin or end wait meanwhile, so `n_max` should not
- * exceed some hundreds. */
+ * exceed a few hundred. */
 guint tps_session_list_ref_next (TpsSessionList *list, guint64 after, gpointer *sessions,
                                  guint n_max, void (*ref) (gpointer session));
 

@@ -68,8 +68,8 @@ const TpsPrincipal *tps_call_get_principal (TpsCall *call);
  * UNAUTHENTICATED (no such token), UNAVAILABLE (the server or the connection accepts no tokens). */
 gboolean tps_call_authenticate (TpsCall *call, const gchar *token, GError **error);
 
-/* Checks that the caller has `right` for `table`; the right to call the method has been checked
- * before. Handlers must call this for each name of a table before they look up the table. NULL
+/* Checks that the caller has `right` for `table`; the right to call the method has already been
+ * checked. Handlers must call this for each name of a table before they look up the table. NULL
  * `table` = every table, now and later. Errors: PERMISSION_DENIED, UNAUTHENTICATED; they do not
  * depend on the existence of the table. */
 gboolean tps_call_check_table (TpsCall *call, const gchar *table, TpsRight right, GError **error);

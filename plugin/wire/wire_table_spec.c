@@ -204,7 +204,7 @@ init_shard (TpsShard *shard, const WireSpec *wire, const TpsFieldPath *path, GEr
   return check_shard_rows (shard, wire, path, error);
 }
 
-/* Replaces the spec, which must be zero or valid before. */
+/* Replaces the spec, which must be zero or valid on entry. */
 static gboolean
 read_spec (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
 {

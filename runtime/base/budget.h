@@ -16,7 +16,7 @@
  * exceed it.
  *
  * Memory that is only kept for reuse stays charged. Its owner must add a reclaimer, which frees
- * such memory when a charge would be refused otherwise.
+ * such memory when a charge would otherwise be refused.
  *
  * Threads: any function may be called from any thread. Charges and releases take no lock; they cost
  * one compare-and-swap for each level of the tree. Only a charge that does not fit takes the tree's

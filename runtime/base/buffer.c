@@ -34,7 +34,7 @@ struct TpsBuffer
   guint size_class;
   gboolean small;   /* header and bytes are in one block */
   gboolean charged; /* to the pool's budget, while it is in use */
-  gboolean shared;  /* another process maps the memory too */
+  gboolean shared;  /* another process also maps the memory */
   GDestroyNotify free_func;
   gpointer user_data;
   TpsBuffer *next_free;

@@ -6,7 +6,7 @@
  * data path uses memory that is already mapped (a page fault costs more than the copy). Buffers in
  * use are charged to the pool's budget; a buffer that does not fit is refused at once. Buffers that
  * are kept for reuse are charged to a second budget, and are freed when a charge elsewhere in that
- * budget's tree would be refused otherwise (budget.h).
+ * budget's tree would otherwise be refused (budget.h).
  */
 
 #pragma once

@@ -5,8 +5,9 @@
  * share shard 0.
  *
  * Every other shard has one writer, its owner. The owner therefore uses a load, an addition and a
- * store instead of an atomic read-modify-write. When a thread ends, its shard passes to a new owner
- * by a release and an acquire of `taken`. The new owner thus sees all stores of the former owner.
+ * store instead of an atomic read-modify-write. When a thread exits, its shard passes to a new
+ * owner by a release and an acquire of `taken`. The new owner thus sees all stores of the former
+ * owner.
  */
 
 #include "runtime/base/cells.h"

@@ -41,7 +41,7 @@ typedef enum
   TPS_FAULT_DISCONNECT,
   TPS_FAULT_FAIL,
   TPS_FAULT_FULL, /* no room */
-  TPS_FAULT_KILL, /* never returned: SIGKILL ends the process */
+  TPS_FAULT_KILL, /* never returned: SIGKILL terminates the process */
 } TpsFaultAction;
 
 typedef struct

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Arrays whose lengths a peer chooses. They grow with the elements that have arrived, never by an
- * announced length, and report an error where GArray would end the process. Thread: one at a
+ * announced length, and report an error where GArray would abort the process. Thread: one at a
  * time. */
 
 #pragma once

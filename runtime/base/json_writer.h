@@ -47,7 +47,7 @@ void tps_json_add_int (TpsJsonWriter *json, const gchar *name, gint64 value);
 void tps_json_add_uint (TpsJsonWriter *json, const gchar *name, guint64 value);
 /* Adds a number with at most `n_decimals` decimals. NaN and infinities become null. */
 void tps_json_add_real (TpsJsonWriter *json, const gchar *name, gdouble value, guint n_decimals);
-/* Adds a number with so many digits that a reader gets the same double. NaN and infinities become
+/* Adds a number with enough digits for a reader to get the same double. NaN and infinities become
  * null. */
 void tps_json_add_double (TpsJsonWriter *json, const gchar *name, gdouble value);
 /* As tps_json_add_double(), but infinities become 1e999 and -1e999, which are outside the range of

@@ -15,8 +15,8 @@
  *
  * At most TPS_MAGAZINE_OBJECTS are kept for each thread that frees objects of the kind, and
  * TPS_DEPOT_OBJECTS in the depot, so large objects should not be kept. The objects in the magazine
- * of a thread are destroyed when the thread ends. Under the address sanitizer no object is kept, so
- * that the sanitizer still detects uses after free.
+ * of a thread are destroyed when the thread exits. Under the address sanitizer no object is kept,
+ * so that the sanitizer still detects uses after free.
  */
 
 #pragma once
@@ -48,7 +48,7 @@ struct TpsMagazine
   guint n_objects;
   gpointer objects[TPS_MAGAZINE_OBJECTS];
 
-  TpsDepot *depot;   /* set while the magazine must be emptied when the thread ends */
+  TpsDepot *depot;   /* set while the magazine must be emptied when the thread exits */
   TpsMagazine *next; /* of the same thread */
 };
 

@@ -2,7 +2,7 @@
 
 /* Shared libraries that are loaded when they are first needed: CUDA's, Gloo's, OpenBLAS. Programs
  * that do not use these libraries run without them, and at no cost. A library stays loaded until
- * the process ends. */
+ * the process exits. */
 
 #pragma once
 

@@ -80,8 +80,8 @@ void tps_arguments_free (TpsArguments *arguments);
  * Refuses unknown flags, missing values, and arguments that are not flags. `-h` is --help. */
 gboolean tps_arguments_add_line (TpsArguments *arguments, const gchar *const *argv, GError **error);
 
-/* Adds one value of a file, unless the command line, which must have been added before, has the
- * option too. `source` names the file in errors. */
+/* Adds one value of a file, unless the command line, which must already have been added, also has
+ * the option. `source` names the file in errors. */
 gboolean tps_arguments_add (TpsArguments *arguments, const gchar *source, const gchar *name,
                             const gchar *value, GError **error);
 
@@ -94,9 +94,9 @@ const gchar *tps_arguments_get (const TpsArguments *arguments, const gchar *name
 GPtrArray *tps_arguments_list (const TpsArguments *arguments, const TpsOption *option,
                                gboolean *is_from_file);
 
-/* Checks all values and fills in the fields of `values`, which must be zero before; options without
- * a value get their defaults. The caller must clear the fields with tps_options_clear(), even after
- * an error. */
+/* Checks all values and fills in the fields of `values`, which must be zero on entry; options
+ * without a value get their defaults. The caller must clear the fields with tps_options_clear(),
+ * even after an error. */
 gboolean tps_arguments_apply (const TpsArguments *arguments, gpointer values, GError **error);
 
 /* Frees TPS_OPTION_TEXT and _TEXTS and sets them to NULL. */

@@ -54,7 +54,7 @@ to_flag (const TpsOption *option)
 /* ---- help ----------------------------------------------------------------------------------- */
 
 /* Appends `text`, broken between words, and a newline. `out` must end at column `indent`, at which
- * further lines begin too. */
+ * further lines also begin. */
 static void
 append_wrapped (GString *out, const gchar *text, guint indent)
 {

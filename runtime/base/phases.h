@@ -11,7 +11,7 @@
  * total. The caller passes the times of the beginning and the end, which it has mostly read
  * already. Most work is short and has no phase that justifies a clock read: all of its time counts
  * as APPLY. Work is timed in detail from the beginning if `is_detailed` is TRUE, otherwise from the
- * first call of tps_phases_enter_long(); all time before that counts as APPLY.
+ * first call of tps_phases_enter_long(); all earlier time counts as APPLY.
  *
  * NULL phases are valid everywhere and measure nothing. Thread: one at a time.
  */

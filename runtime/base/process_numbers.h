@@ -9,7 +9,7 @@
 G_BEGIN_DECLS
 
 /* Adds the numbers to `reading`: a TpsCollect, whose user data are not used. Reads files of
- * /proc/self, which takes some 20 us. */
+ * /proc/self, which takes about 20 us. */
 void tps_process_numbers_collect (TpsReading *reading, gpointer unused);
 
 G_END_DECLS

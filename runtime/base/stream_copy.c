@@ -47,7 +47,7 @@ stream_line (guint8 *to, const guint8 *from)
   _mm_stream_si128 (target + 3, d);
 }
 
-/* Copies one page after the other. A prefetch beyond the end has no effect. */
+/* Copies one page after another. A prefetch beyond the end has no effect. */
 static void
 stream_lines (guint8 *to, const guint8 *from)
 {
@@ -97,7 +97,7 @@ stream (guint8 *to, const guint8 *from, gsize n_bytes)
 
 /* ---- copies by several threads -------------------------------------------------------------- */
 
-/* One core copies a block in some 100 us. A shorter time would not outlast the spins of other
+/* One core copies a block in about 100 us. A shorter time would not outlast the spins of other
  * threads (see stream_with_helpers()). */
 #define BLOCK_BYTES ((gsize) 1 << 20)
 

@@ -40,7 +40,7 @@ typedef struct TpsTraceStream TpsTraceStream;
  * Errors: INVALID_ARGUMENT, naming the file. Thread: any. */
 TpsTraceStream *tps_trace_stream_new (const TpsTraceStreamOptions *options, GError **error);
 
-/* Closes and frees a stream. A different sink must have been set before. */
+/* Closes and frees a stream. A different sink must already have been set. */
 void tps_trace_stream_free (TpsTraceStream *stream);
 
 /* A sink that writes to the stream `user_data`. It waits for a descriptor that is not ready. A line

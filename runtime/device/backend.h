@@ -158,9 +158,9 @@ typedef struct
   TpsBuffer *(*alloc_exported) (TpsDevice *device, gsize n_bytes, guint8 *handle, GError **error);
   /* Opens memory that another process has exported, as a buffer of `device`, owned by the caller.
    * The memory may lie on a peer of the device. `n_bytes` must be the exported size, which is not
-   * verified. The memory must not be used after the exporting process has ended. May block. Errors:
-   * UNAVAILABLE (the memory does not exist, belongs to this process, or cannot be reached from this
-   * device). */
+   * verified. The memory must not be used after the exporting process has exited. May block.
+   * Errors: UNAVAILABLE (the memory does not exist, belongs to this process, or cannot be reached
+   * from this device). */
   TpsBuffer *(*open_exported) (TpsDevice *device, const guint8 *handle, gsize n_bytes,
                                GError **error);
   /* Writes the identifier of this device, which is unique across devices and the same in every
@@ -169,13 +169,13 @@ typedef struct
 
   /* -- streams and events -- */
 
-  /* Creates a queue of operations that run one after the other. Owned by the caller. May block.
+  /* Creates a queue of operations that run one after another. Owned by the caller. May block.
    * Errors: DEVICE_LOST (NULL). */
   TpsStream *(*stream_new) (TpsDevice *device, GError **error);
   /* Waits for the queued operations, ignores their errors, and frees the stream. Blocks. */
   void (*stream_free) (TpsStream *stream);
   /* Blocks until all queued operations are done. Errors: DEVICE_LOST if an operation has failed;
-   * every later call then fails too. */
+   * every later call then fails, too. */
   gboolean (*stream_sync) (TpsStream *stream, GError **error);
   /* Returns FALSE if an operation is already known to have failed, for instance for lack of memory.
    * TRUE does not mean that queued operations will succeed. Does not block. Errors: as
@@ -186,7 +186,7 @@ typedef struct
    * recorded counts as reached. Owned by the caller. */
   TpsEvent *(*event_new) (TpsDevice *device, GError **error);
   void (*event_free) (TpsEvent *event);
-  /* Records the event at the end of the queue: it is reached when all operations queued before are
+  /* Records the event at the end of the queue: it is reached when all operations queued earlier are
    * done. An event may be recorded again. */
   void (*event_record) (TpsEvent *event, TpsStream *stream);
   /* Makes later operations of `stream` wait for the event. Does not block. */

@@ -110,7 +110,7 @@ static const Rule rules[] = {
   { "stream_bytes", NULL, FIELD (stream_bytes), BASE_LAST_LEVEL, .times = 3, .min = 1 * MIB,
     .max = 12 * MIB, .purpose = "copies of this size bypass the caches, which cannot keep them" },
   /* Measured with copies of 64 MiB. On a Zen 3, copies of four pages side by side (128 bytes of
-   * each page in turn) reached 4.6 GB/s, copies of one page after the other 15 GB/s, and memcpy()
+   * each page in turn) reached 4.6 GB/s, copies of one page after another 15 GB/s, and memcpy()
    * 8.2 GB/s. On a Xeon, four pages side by side reached 13 GB/s, and memcpy() 8.5 GB/s. */
   { "stream_pages", "pages", FIELD (stream_pages), BASE_PAIRS,
     .purpose = "a copy that bypasses the caches writes them side by side" },

@@ -27,7 +27,7 @@ typedef struct
 
 /* The registry of data. find() returns the class of a name, borrowed; errors: NOT_FOUND (NULL), and
  * the message lists the known names. register() must be called before any trainer runs; `klass`
- * must stay valid until the process ends. list() returns a NULL-terminated array of static names;
+ * must stay valid until the process exits. list() returns a NULL-terminated array of static names;
  * the caller owns the array (g_free). */
 const TpsDataClass *tps_data_class_find (const gchar *name, GError **error);
 void tps_data_class_register (const TpsDataClass *klass);

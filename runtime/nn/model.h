@@ -101,7 +101,7 @@ gboolean tps_model_fill_parameters (TpsModel *model, gint64 seed, GError **error
 /* Finds a built-in class ("DummyModel", "HybridModel", "LinearModel") or a registered class.
  * Borrowed. Errors: NOT_FOUND (NULL); the message lists the known names. */
 const TpsModelClass *tps_model_class_find (const gchar *name, GError **error);
-/* Registers a class, which must stay valid until the process ends. Must be called before any
+/* Registers a class, which must stay valid until the process exits. Must be called before any
  * trainer runs. */
 void tps_model_class_register (const TpsModelClass *klass);
 /* Returns the names of all classes, in order, as a NULL-terminated array of static strings. The
@@ -123,7 +123,7 @@ typedef struct
 
 /* The registry of losses. find() returns the loss of a name, borrowed; errors: NOT_FOUND (NULL),
  * and the message lists the known names. register() must be called before any trainer runs; the
- * entry must stay valid until the process ends. list() returns a NULL-terminated array of static
+ * entry must stay valid until the process exits. list() returns a NULL-terminated array of static
  * names; the caller owns the array (g_free). */
 const TpsCriterion *tps_criterion_find (const gchar *name, GError **error);
 void tps_criterion_register (const TpsCriterion *criterion);

@@ -23,7 +23,7 @@
 #define HEADROOM_PART 12
 #define MAX_SMALL_BYTES ((gsize) 64 << 10)
 /* The share of `pending` that shared-memory segments may take. A segment lives as long as its
- * client, and the calls of other clients need room too. */
+ * client, and the calls of other clients also need room. */
 #define SHARED_SHARE 0.5
 
 static gsize

@@ -202,7 +202,7 @@ add_pushes (TpsPushWindow *window, TpsPushClient *client, const guint8 *pushes, 
 }
 
 /* Adds the window of a record. If `is_floor_kept` is FALSE, a floor of this client that was
- * imported before is outdated, and is removed. If there is no room for the client, the window is
+ * imported earlier is outdated, and is removed. If there is no room for the client, the window is
  * ignored. FALSE: the record is damaged, or the client has a window already. */
 static gboolean
 add_window (TpsPushWindow *window, const WindowRecord *record, const guint8 *rest)

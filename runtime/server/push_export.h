@@ -7,8 +7,8 @@
  *   while (tps_push_export_some (window, records))
  *     ... write and empty `records` ...
  *
- * Pushes go on meanwhile. Every client that is remembered throughout the export has a record, with
- * its state at one moment of the export. Pushes that end during the export may or may not be
+ * Pushes continue meanwhile. Every client that is remembered throughout the export has a record,
+ * with its state at one moment of the export. Pushes that end during the export may or may not be
  * included. runtime/server/snapshot/FORMAT.md describes the records. Thread: any, but one export of
  * a window at a time.
  */

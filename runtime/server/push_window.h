@@ -7,7 +7,7 @@
  *   begin() -> NEW      apply the push, then end() with its answer, or fail()
  *           -> REPEAT   it was applied: `answer` is the answer of the first request
  *           -> RUNNING  it is being applied: `ended` is called, once, when the first request ends
- *           -> REFUSED  with an error: STALE if it may have been applied before, DUPLICATE if the
+ *           -> REFUSED  with an error: STALE if it may already have been applied, DUPLICATE if the
  *                       first request was a different one, RESOURCE_EXHAUSTED if there is no room
  *                       to remember the client's push
  *           -> UNDECIDED  only without a digest: the id is known, and begin() must be called again

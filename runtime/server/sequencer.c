@@ -174,7 +174,7 @@ tps_ordered_release (TpsOrdered *ordered, const GError *error)
   gint64 lsn = ordered->command->lsn;
   guint8 *has_ended;
 
-  /* This may free `ordered`, whose fields have therefore been read before. */
+  /* This may free `ordered`, whose fields have therefore already been read. */
   end (ordered, error);
   tps_mutex_lock (&sequencer->lock);
   has_ended = sequencer->has_ended;

@@ -142,7 +142,7 @@ gint64 tps_sequencer_get_lsn (TpsSequencer *sequencer);
 gint64 tps_sequencer_get_ended_lsn (TpsSequencer *sequencer);
 
 /* Waits until ended() has returned for all commands up to `lsn`, which must have been admitted.
- * FALSE: `deadline_ns` (monotonic) has passed before. There must be an observer. Thread: one at a
+ * FALSE: `deadline_ns` (monotonic) passed first. There must be an observer. Thread: one at a
  * time. */
 gboolean tps_sequencer_wait_ended (TpsSequencer *sequencer, gint64 lsn, gint64 deadline_ns);
 

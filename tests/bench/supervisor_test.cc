@@ -39,7 +39,7 @@ protected:
     return out;
   }
 
-  // Blocks until the other end of the pipe is closed. This happens when the child ends.
+  // Blocks until the other end of the pipe is closed. This happens when the child exits.
   static void
   WaitForEnd (gint fd)
   {
@@ -125,7 +125,7 @@ TEST_F (Supervisor, APatientCheckEndsAtItsTimeout)
   EXPECT_TRUE (tps_supervisor_check_patiently (supervisor_, 1, nullptr));
 }
 
-// If the launcher is killed with SIGKILL, its child must end too.
+// If the launcher is killed with SIGKILL, its child must exit, too.
 TEST_F (Supervisor, ChildrenDieWithTheLauncher)
 {
   gint pipe_fds[2];
@@ -147,7 +147,7 @@ TEST_F (Supervisor, ChildrenDieWithTheLauncher)
   ASSERT_EQ (read (pipe_fds[0], &c, 1), 1);
   kill (launcher, SIGKILL);
   waitpid (launcher, nullptr, 0);
-  WaitForEnd (pipe_fds[0]); // returns only after launcher and child have ended
+  WaitForEnd (pipe_fds[0]); // returns only after launcher and child have exited
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Uses any bytes as a message. Every decoder reads it as arguments and as a result. The encoder
- * must be able to send each value that its decoder accepts, because a peer would accept it too. */
+ * must be able to send each value that its decoder accepts, because a peer would also accept it. */
 
 #include "tests/fuzz/wire_fuzz.h"
 

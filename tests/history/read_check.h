@@ -36,7 +36,7 @@ struct Attempt
 struct Epoch
 {
   std::vector<Attempt>
-      attempts; /* of pushes not acknowledged before, in the order of their first lines */
+      attempts; /* of pushes not acknowledged earlier, in the order of their first lines */
   std::vector<uint32_t> acks; /* places in `attempts`, in the order of the acknowledgements */
   std::vector<Sight> sights;
   uint32_t end_line = 0; /* of the crash, or of the last event */

@@ -56,7 +56,7 @@ Workload::restart ()
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* Chooses a few rows in most cases, and sometimes so many rows that workers apply the push. */
+/* Chooses a few rows in most cases, and sometimes enough rows that workers apply the push. */
 Rows
 Workload::choose_rows (std::mt19937 *random) const
 {

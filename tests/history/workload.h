@@ -6,7 +6,7 @@
  *   for each life of the server:
  *     workload.settle (connect)      repeats open pushes and some acknowledged ones
  *     workload.live (connect)        threads push and read until their connections are lost
- *     workload.crash ()              after the server has ended
+ *     workload.crash ()              after the server has exited
  *     workload.restart ()            after the server has started again
  *   settle (), then close () and check the file */
 
@@ -29,7 +29,7 @@ enum class Reply
 {
   ok,
   refused, /* with an error; the connection is still usable */
-  gone,    /* the server has ended */
+  gone,    /* the server has exited */
 };
 
 /* A connection to a server with a table of zeros, durability COMMIT, and SGD with learning rate

@@ -98,7 +98,7 @@ class Spans(unittest.TestCase):
                     for _ in range(300):  # more than one batch
                         node.describe()
             calls = []
-            while len(calls) < 300:  # the server has ended, so all spans were sent
+            while len(calls) < 300:  # the server has exited, so all spans were sent
                 calls += calls_of(collector.take_spans(1))
         self.assertEqual(len({call["traceId"] for call in calls}), 300)
         self.assertNotIn("parentSpanId", calls[0])

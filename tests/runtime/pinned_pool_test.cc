@@ -33,7 +33,8 @@ protected:
   TpsBufferPool *pool_ = nullptr;
 };
 
-/* The fake device ends the process if an operation uses host memory that is not page-locked. */
+/* The fake device terminates the process if an operation uses host memory that is not
+ * page-locked. */
 TEST_F (PinnedPool, LargeBuffersArePageLocked)
 {
   g_autoptr (TpsBuffer) buffer = Get (device_, TPS_PINNED_MIN_BYTES);

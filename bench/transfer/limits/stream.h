@@ -19,7 +19,7 @@ gint tps_stream_accept (gint listener);
 /* Returns a connection; -1 with the error CONNECTION_LOST. Blocks. */
 gint tps_stream_connect (const gchar *address, GError **error);
 
-/* Send or receive `n_bytes`. Return FALSE if the connection ends before. Block. */
+/* Send or receive `n_bytes`. Return FALSE if the connection ends earlier. Block. */
 gboolean tps_stream_send_all (gint fd, gconstpointer data, gsize n_bytes);
 gboolean tps_stream_receive_all (gint fd, gpointer data, gsize n_bytes);
 

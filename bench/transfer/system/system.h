@@ -85,7 +85,7 @@ gboolean tps_transfer_system_check (TpsTransferSystem *system, const TpsTransfer
                                     GError **error);
 
 /* Runs a row. The caller must clear `times`. Blocks. Errors: those of the load generator; ABORTED
- * if a process has ended, or after an interrupt. */
+ * if a process has exited, or after an interrupt. */
 gboolean tps_transfer_system_run (TpsTransferSystem *system, const TpsTransferRow *row,
                                   TpsTransferTimes *times, GError **error);
 

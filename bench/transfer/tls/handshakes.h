@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Full handshakes of TLS 1.3 per second, one after the other, without data. The client is always
+/* Full handshakes of TLS 1.3 per second, one after another, without data. The client is always
  * `openssl s_time`. */
 
 #pragma once

@@ -86,11 +86,11 @@ gboolean tps_bag_split_take_answer (TpsBagSplit *split, guint number, TpsTensor 
                                     GError **error);
 
 /* Merges the replies, all of which must have been taken, into FLOAT32 [bags, dim]. `output` must be
- * zero before. The mode must not be ROWS. */
+ * zero on entry. The mode must not be ROWS. */
 void tps_bag_split_merge (TpsBagSplit *split, TpsTensor *output);
 
 /* Merges the replies in the mode ROWS, all of which must have been taken, into FLOAT32 [n_indices,
- * dim]. `rows` must be zero before. */
+ * dim]. `rows` must be zero on entry. */
 void tps_bag_split_gather_rows (TpsBagSplit *split, TpsTensor *rows);
 
 G_END_DECLS

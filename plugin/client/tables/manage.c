@@ -254,7 +254,7 @@ check_part_there (const TpsRemoteTables *tables, const TpsPlacedTable *table, gu
 }
 
 /* Sets is_missing[shard] to TRUE for each shard that does not exist yet. is_missing [n_shards] must
- * be FALSE before. If a server has a different table of this name, fails with ALREADY_EXISTS. */
+ * be FALSE on entry. If a server has a different table of this name, fails with ALREADY_EXISTS. */
 static gboolean
 find_missing (TpsRemoteTables *tables, const TpsPlacedTable *table, gint64 deadline_ns,
               gboolean *is_missing, GError **error)

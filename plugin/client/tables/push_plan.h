@@ -46,7 +46,7 @@ TpsPushPlan *tps_push_plan_new (TpsPlacedTable *const *tables, const TpsBagGradi
                                 guint n_gradients, guint n_servers);
 void tps_push_plan_free (TpsPushPlan *plan);
 
-/* Fills in the requests. If `rows` is not NULL, all its replies must have been taken before. */
+/* Fills in the requests. If `rows` is not NULL, all its replies must already have been taken. */
 void tps_push_plan_finish (TpsPushPlan *plan);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPushPlan, tps_push_plan_free)

@@ -19,7 +19,7 @@ random_name (void)
   guint64 words[2];
   gssize n_bytes = getrandom (words, sizeof words, 0);
 
-  g_assert (n_bytes == sizeof words); /* so few bytes are always read completely */
+  g_assert (n_bytes == sizeof words); /* a read of this size is always complete */
   return g_strdup_printf ("client-%016" G_GINT64_MODIFIER "x%016" G_GINT64_MODIFIER "x", words[0],
                           words[1]);
 }

@@ -43,11 +43,11 @@ gboolean tps_row_split_take_answer (TpsRowSplit *split, guint number, TpsTensor 
                                     GError **error);
 
 /* Merges the replies, all of which must have been taken, into [n, dim] of the table's dtype. `rows`
- * must be zero before. */
+ * must be zero on entry. */
 void tps_row_split_merge (TpsRowSplit *split, TpsTensor *rows);
 
 /* Collects the rows of part `number` from `values` [n, dim], of any dtype, into `gathered`, which
- * must be zero before and may borrow from `values`. */
+ * must be zero on entry and may borrow from `values`. */
 void tps_row_split_gather (const TpsRowSplit *split, guint number, TpsTensorView values,
                            TpsTensor *gathered);
 

@@ -57,7 +57,7 @@ void tps_servers_call (TpsServers *servers, const TpsRpc *rpc, const TpsServerRe
 void tps_servers_defer (TpsServers *servers, TpsClientDelayed func, gpointer user_data);
 
 /* As tps_servers_call(), but waits. Returns TRUE if all requests succeeded. errors [n_requests]
- * must be NULL before; the caller owns the errors. Must not be called from a callback. */
+ * must be NULL on entry; the caller owns the errors. Must not be called from a callback. */
 gboolean tps_servers_call_sync (TpsServers *servers, const TpsRpc *rpc,
                                 const TpsServerRequest *requests, guint n_requests,
                                 gint64 deadline_ns, GError **errors);

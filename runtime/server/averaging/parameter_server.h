@@ -71,7 +71,7 @@ void tps_parameter_server_free (TpsParameterServer *server);
 
 /* Makes a trainer take part in round (batch, param_loc). Always empties `gradient`: its ownership
  * moves to the server. Dense elements may lie in the memory of the server's device, and must be
- * complete; if those of all gradients of a round lie there, the average lies there too. If
+ * complete; if those of all gradients of a round lie there, the average also lies there. If
  * `may_wait` is FALSE, a call that would have to wait for other trainers fails with UNAVAILABLE.
  * `done` may be called before this function returns. Never blocks, but reads all indices of a
  * sparse gradient; if tps_parameter_server_is_long_check() returns TRUE, this function should be

@@ -19,11 +19,11 @@
  *   recovering -> live       the log has been applied
  *   recovering -> failed     a record is damaged, or cannot be applied: all requests are refused
  *   live <-> full            no room on the disk: changes are refused with RESOURCE_EXHAUSTED
- *                            before they have an effect, and lookups go on; the log tries again
+ *                            before they have an effect, and lookups continue; the log tries again
  *                            every second
  *   live, full -> read-only  a write or sync failed. The contents of the disk are not known until
  *                            it is read again, so changes are refused with UNAVAILABLE until a
- *                            restart, and lookups go on
+ *                            restart, and lookups continue
  *
  * Thread: any, unless stated otherwise.
  */
@@ -165,12 +165,12 @@ const gchar *tps_durable_get_log_id (const TpsDurable *durable);
 typedef void (*TpsDurableSnapshotDone) (gpointer user_data, const TpsSnapshotInfo *info,
                                         const GError *error);
 
-/* Writes a snapshot on the thread of snapshots, while requests go on, and deletes the log and the
- * snapshots that are no longer needed. If nothing has changed since the newest snapshot, the result
- * is the newest snapshot. If `is_incremental` is TRUE, tables may be written as increments, as in
- * automatic snapshots; otherwise all tables are written whole. Calls `done` once, from any thread.
- * Errors: those of tps_snapshot_write(), RESOURCE_EXHAUSTED with retry_after_ms (the thread of
- * snapshots is busy), those of tps_durable_check(). */
+/* Writes a snapshot on the thread of snapshots, while requests continue, and deletes the log and
+ * the snapshots that are no longer needed. If nothing has changed since the newest snapshot, the
+ * result is the newest snapshot. If `is_incremental` is TRUE, tables may be written as increments,
+ * as in automatic snapshots; otherwise all tables are written whole. Calls `done` once, from any
+ * thread. Errors: those of tps_snapshot_write(), RESOURCE_EXHAUSTED with retry_after_ms (the thread
+ * of snapshots is busy), those of tps_durable_check(). */
 void tps_durable_snapshot (TpsDurable *durable, gboolean is_incremental,
                            TpsDurableSnapshotDone done, gpointer user_data);
 
@@ -209,7 +209,7 @@ void tps_durable_stop (TpsDurable *durable);
 /* Calls tps_durable_stop(), writes and syncs all appended records, unlocks the directory, and frees
  * the object. The sequencer must not admit commands any more. `durable` may be NULL. FALSE: changes
  * of durability INTERVAL that were answered are not known to be on the disk; the event
- * last_write_failed reports this loss too. Errors: those of tps_log_close(). */
+ * last_write_failed also reports this loss. Errors: those of tps_log_close(). */
 gboolean tps_durable_close (TpsDurable *durable, GError **error);
 
 /* As tps_durable_close(), but without a result. */

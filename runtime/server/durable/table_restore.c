@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Restores tables from files while requests go on:
+/* Restores tables from files while requests continue:
  *
  *   - The paths are resolved, and the files of each table are found.
  *   - The names of the tables are reserved, and the rows are read.

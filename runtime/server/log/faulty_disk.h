@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A disk that fails, waits or ends the process according to a plan. */
+/* A disk that fails, waits or terminates the process according to a plan. */
 
 #pragma once
 

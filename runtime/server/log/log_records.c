@@ -7,7 +7,7 @@
 #include "runtime/base/error.h"
 
 /* Returns a buffer with the bytes of the batch at an aligned address, because the tensors of a
- * record must be aligned in memory too. Copies the bytes only if necessary. */
+ * record must also be aligned in memory. Copies the bytes only if necessary. */
 static TpsBuffer *
 align (gconstpointer data, gsize n_bytes)
 {

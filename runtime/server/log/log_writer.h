@@ -51,7 +51,7 @@ typedef struct
   GError *failure;      /* final */
   GError *no_room;      /* until a segment can be made */
   gint64 retry_ns;      /* the time of the next attempt */
-  /* The bytes that can be written without a further segment. While a thread writes, the value from
+  /* The bytes that can be written without a further segment. While a thread writes, the value
    * before that write. */
   gint64 room;
   gboolean wants_spare; /* the current segment is half full, and there is no next one */

@@ -55,7 +55,7 @@ typedef struct
 typedef enum
 {
   TPS_SEGMENT_OPENED = 1,
-  TPS_SEGMENT_UNUSED, /* no head: the process ended while it made the segment. No file is open. */
+  TPS_SEGMENT_UNUSED, /* no head: the process exited while it made the segment. No file is open. */
   TPS_SEGMENT_REFUSED,
 } TpsSegmentOpened;
 

@@ -100,7 +100,7 @@ typedef struct
 void tps_model_server_update_and_fetch (TpsModelServer *server, const TpsModelPush *push,
                                         TpsModelDone done, gpointer user_data);
 
-/* Reports that a connection has closed. is_connected() of its calls must return FALSE before. A
+/* Reports that a connection has closed. is_connected() of its calls must already return FALSE. A
  * trainer whose last accepted push came over this connection is lost until it pushes again, if an
  * earlier push over the connection was accepted too, or if the round of the last push has not
  * ended. Otherwise the closing has no meaning, because some clients open a connection for each call

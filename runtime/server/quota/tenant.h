@@ -15,8 +15,8 @@
  *
  * Tokens for calls, rows and received bytes must be available before the work. Sent bytes are
  * charged when they are known, and may leave a debt; the calls of a tenant in debt are refused. A
- * refusal charges no tokens, except that concurrent calls may lose a few. Tokens that the call was
- * charged before, by begin_call(), are not returned. The host memory of tables has a budget, whose
+ * refusal charges no tokens, except that concurrent calls may lose a few. Tokens that begin_call()
+ * has already charged to the call are not returned. The host memory of tables has a budget, whose
  * parent is the budget of all tables.
  *
  * A refusal is the error RESOURCE_EXHAUSTED. The error names the tenant, the limit and its value,

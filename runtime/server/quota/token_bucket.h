@@ -16,7 +16,7 @@
  *   - A charge of more than the burst conforms when the bucket is full, and leaves a debt. A large
  *     request is therefore delayed, but not refused for ever.
  *   - tps_token_bucket_charge() always succeeds. It is for amounts that are known only after the
- *     work, and may leave a debt too. A debt is limited to the tokens of one hour.
+ *     work, and may also leave a debt. A debt is limited to the tokens of one hour.
  *
  * Times are whole nanoseconds, and n * T is rounded up. To make a burst of single tokens conform in
  * spite of the rounding, tau is longer by one nanosecond for each token of the burst, up to a
@@ -42,8 +42,8 @@ typedef struct
   gint64 tolerance_ns; /* tau */
 } TpsTokenRate;
 
-/* Returns the rate of `per_s` tokens a second with a burst of `burst` tokens. A `per_s` of 0 means
- * no limit; a `burst` of 0 means the tokens of one second. */
+/* Returns the rate of `per_s` tokens per second with a burst of `burst` tokens. A `per_s` of 0
+ * means no limit; a `burst` of 0 means the tokens of one second. */
 TpsTokenRate tps_token_rate (guint64 per_s, guint64 burst);
 
 /* Returns TRUE if the rate has a limit. */

@@ -59,7 +59,7 @@ tps_token_missing_ns (gint64 tat_ns, gint64 now_ns)
 /* Sets the state of the bucket to a full bucket after `missing` ns, if the state is still
  * `*tat_ns`. Otherwise returns FALSE and sets `*tat_ns` to the present state. May fail spuriously.
  * The state of a full bucket is 0, not a time: a time could still lie ahead on the coarse clock,
- * which is some milliseconds late. */
+ * which is a few milliseconds late. */
 static inline gboolean
 tps_token_try_set (TpsTokenBucket *bucket, const TpsTokenRate *rate, gint64 *tat_ns, gint64 missing,
                    gint64 now_ns)

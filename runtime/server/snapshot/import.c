@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A file is read sequentially, one tensor after the other. The id of a row determines its slot. */
+/* A file is read sequentially, one tensor after another. The id of a row determines its slot. */
 
 #include "runtime/server/snapshot/import.h"
 

@@ -67,7 +67,7 @@ gboolean tps_json_end (TpsJsonReader *json, const gchar *what, GError **error);
 /* Appends `text` (valid UTF-8) in quotes. */
 void tps_json_append_string (GString *json, const gchar *text);
 /* Appends a number, which must not be NAN, such that a reader gets the same bits. Infinity is
- * 1e999, which other readers read as infinity too. */
+ * 1e999, which other readers also read as infinity. */
 void tps_json_append_double (GString *json, gdouble value);
 
 G_END_DECLS

@@ -93,8 +93,8 @@ guint64 tps_manifest_count_bytes (const TpsManifest *manifest);
 GString *tps_manifest_to_text (const TpsManifest *manifest);
 
 /* Reads the text of a manifest, which `what` names in errors. `manifest` must be initialised and
- * empty; after an error it contains the parts that were read before. Errors: ABORTED (damaged, a
- * different version). */
+ * empty; after an error it contains the parts that had been read. Errors: ABORTED (damaged,
+ * a different version). */
 gboolean tps_manifest_parse (TpsManifest *manifest, const gchar *text, gsize n_bytes,
                              const gchar *what, GError **error);
 

@@ -10,7 +10,7 @@
 
 G_BEGIN_DECLS
 
-/* Writes `file->name` in `folder` while pushes go on, and fills in the rest of `file`. Errors:
+/* Writes `file->name` in `folder` while pushes continue, and fills in the rest of `file`. Errors:
  * those of the disk, ABORTED (cancelled). */
 gboolean tps_push_file_write (TpsPushWindow *window, TpsDisk *disk, const gchar *folder,
                               TpsSnapshotPace *pace, TpsManifestFile *file, GError **error);

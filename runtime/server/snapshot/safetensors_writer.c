@@ -3,7 +3,7 @@
 /* Direct writes must be whole blocks of 4 KiB, but tensors may begin and end at any byte. Each
  * tensor collects its inner blocks in a large block of its own. The write of a large block is
  * queued when it is full. A block at the beginning or the end of a tensor is an edge. Edges are
- * collected separately, because neighbouring tensors write to them too.
+ * collected separately, because neighbouring tensors also write to them.
  *
  * The offset of the elements must be known before the first element is written, but the header is
  * written last. Therefore, the header is measured with the largest possible numbers, and is finally

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Snapshots of the lasting state of a server: written while requests go on, and read when a server
- * starts.
+/* Snapshots of the lasting state of a server: written while requests continue, and read when a
+ * server starts.
  *
  *   write     LSN up to which all commands have ended -> tables, model, push ids -> flush of the
  *             log -> manifest -> old ones deleted
@@ -16,7 +16,7 @@
  *   - the log must keep every record after `lsn` of the oldest snapshot that must stay usable;
  *   - the log must hold every record up to `end_lsn` on the disk before the manifest is written,
  *     since the snapshot may contain effects of these commands. tps_snapshot_write() calls `flush`
- *     for this purpose. At recovery the log must reach `end_lsn`; if it ends before, the caller
+ *     for this purpose. At recovery the log must reach `end_lsn`; if it ends earlier, the caller
  *     must refuse the snapshot.
  *
  * A snapshot contains the effects of all commands up to `lsn`. It contains push windows and floors,
@@ -93,9 +93,9 @@ typedef struct
  * incomplete snapshot, the next call does so. Needs at most 32 MiB of memory, and one bit for each
  * row of a table.
  *
- * Blocks for as long as the disk takes, so it needs a thread of its own. Lookups and pushes go on.
- * They wait at most for the copy of TPS_TABLE_QUIET_BYTES (or of one row, if that is longer), or
- * for one piece of the push window, TPS_PUSH_EXPORT_BYTES and the pushes of one client.
+ * Blocks for as long as the disk takes, so it needs a thread of its own. Lookups and pushes
+ * continue. They wait at most for the copy of TPS_TABLE_QUIET_BYTES (or of one row, if that is
+ * longer), or for one piece of the push window, TPS_PUSH_EXPORT_BYTES and the pushes of one client.
  *
  * Errors: those of the disk and of `flush`, ABORTED (cancelled), INVALID_ARGUMENT (tables without
  * row LSNs). Thread: any, one call at a time for a folder. */

@@ -22,7 +22,7 @@ typedef struct
   guint max_increments; /* of a table; 0 = all tables are written whole */
 } TpsTableChain;
 
-/* Writes the rows of table number `number` in the snapshot while pushes go on, and fills in
+/* Writes the rows of table number `number` in the snapshot while pushes continue, and fills in
  * `entry`, which must be empty. The rows that have changed since the earlier snapshot are written
  * as an increment on three conditions: the earlier snapshot has files of the table, with fewer than
  * `max_increments` increments; all increments together take at most half of the bytes of the whole

@@ -207,7 +207,7 @@ count_run (const Writing *writing, gsize slot, gsize max)
   return n;
 }
 
-/* Copies the rows that must be written, one run after the other, and appends them when a piece is
+/* Copies the rows that must be written, one run after another, and appends them when a piece is
  * full. */
 static gboolean
 append_rows (Writing *writing, TpsSnapshotPace *pace, GError **error)

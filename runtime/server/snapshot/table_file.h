@@ -30,7 +30,7 @@ typedef struct
   gsize n_changed;       /* the number of set bits in `changed` */
 } TpsTableFileRows;
 
-/* Writes file `path` while pushes go on, and fills in `entry` except for the name of the file.
+/* Writes file `path` while pushes continue, and fills in `entry` except for the name of the file.
  * Errors: those of the disk, ABORTED (cancelled). */
 gboolean tps_table_file_write (TpsTable *table, TpsDisk *disk, const gchar *path,
                                const TpsTableFileRows *rows, TpsSnapshotPace *pace,

@@ -18,7 +18,7 @@ G_BEGIN_DECLS
 
 typedef struct TpsWriteBehind TpsWriteBehind;
 
-/* Starts the threads. `file` is borrowed, and must not be used otherwise until
+/* Starts the threads. `file` is borrowed, and must not be used for anything else until
  * tps_write_behind_free(). Errors: RESOURCE_EXHAUSTED (no thread). */
 TpsWriteBehind *tps_write_behind_new (TpsDiskFile *file, GError **error);
 

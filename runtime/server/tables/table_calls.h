@@ -51,7 +51,7 @@ typedef struct
 } TpsOpenQuery;
 
 /* Finds the table of `query`, and checks the query completely. `what` names the query in messages,
- * such as "queries[1]". `open` must be all zero before, and must be cleared, even after an error.
+ * such as "queries[1]". `open` must be all zero on entry, and must be cleared, even after an error.
  * Errors: see table_store.h. */
 gboolean tps_open_query_init (TpsOpenQuery *open, TpsTableStore *store, const TpsBagQuery *query,
                               const gchar *what, GError **error);

@@ -5,7 +5,7 @@
  *
  * Creations of tables, drops of tables and pushes are commands (runtime/server/command.h). Pushes
  * to one table take effect in the order of their LSNs: a short push follows the previous one row by
- * row, longer pushes run one after the other with the help of all idle threads. Lookups run at the
+ * row, longer pushes run one after another with the help of all idle threads. Lookups run at the
  * same time. An update of one row is atomic: a lookup sees each row as it was before or after the
  * update, and waits for a writer no longer than the update of one row takes. A refused call changes
  * nothing: all of its values are checked before the call gets an LSN. A dropped table lives until

@@ -61,7 +61,7 @@ write_facts (const TpsLayoutFacts *facts)
                       NULL);
 }
 
-/* `theirs` holds the facts of all ranks, one after the other. */
+/* `theirs` holds the facts of all ranks, one after another. */
 static gboolean
 compare_facts (const gchar *ours, const gchar *theirs, const gsize *counts, TpsProcessGroup *group,
                gboolean *all_on_devices, GError **error)

@@ -80,7 +80,7 @@ gboolean tps_compression_is_none (const TpsCompression *compression);
 TpsCompressor *tps_compression_begin (const TpsCompression *compression, TpsBucketCall *call);
 
 /* The registry of compressions. tps_compression_register() must be called before any trainer runs,
- * and `klass` must stay valid until the process ends. tps_compression_list() returns static names,
+ * and `klass` must stay valid until the process exits. tps_compression_list() returns static names,
  * NULL-terminated, in an array owned by the caller (g_free). */
 void tps_compression_register (const TpsCompressionClass *klass);
 const gchar **tps_compression_list (void);

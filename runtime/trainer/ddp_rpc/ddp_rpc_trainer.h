@@ -14,7 +14,7 @@
  * batches (bag_batches.h) from the plan's seed, `steps_per_epoch` of the plan in each epoch.
  *
  * Arguments (trainer_config): tables (names separated by commas), num_embeddings, embedding_dim;
- * optional: task ("random"), sequential_lookups (false; true looks up one table after the other),
+ * optional: task ("random"), sequential_lookups (false; true looks up one table after another),
  * host_lookups (false; true: a trainer on a device receives all results of lookups in host memory,
  * even if its servers share memory of that device), first_epoch (0: the epoch at which the data
  * start). Metrics: epoch_metric epoch;

@@ -195,7 +195,7 @@ tps_rank_arena_take (TpsRankArena *arena, gsize n_bytes)
     return NULL;
   data = arena->parts[arena->rank] + range.begin;
   /* If the system has no memory left, this call fails. Otherwise a later write to the buffer would
-   * end the process. */
+   * terminate the process. */
   if (madvise (data, range.end - range.begin, MADV_POPULATE_WRITE) != 0)
     {
       release_range (arena, &range);

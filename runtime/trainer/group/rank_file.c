@@ -13,7 +13,7 @@
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /* Returns TRUE if the limit of file sizes (`ulimit -f`), which also applies to files in memory,
- * permits the size. If a process exceeded the limit, SIGXFSZ would end the process. */
+ * permits the size. If a process exceeded the limit, SIGXFSZ would terminate it. */
 static gboolean
 may_have_size (gsize n_bytes)
 {

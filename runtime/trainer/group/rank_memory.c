@@ -2,7 +2,7 @@
 
 /* A meeting ends when the last rank arrives: this rank increments `generation` and wakes the
  * sleeping ranks. A waiting rank checks at intervals whether another rank has broken the group or
- * its process has ended. The process number alone does not answer this question, because a zombie
+ * its process has exited. The process number alone does not answer this question, because a zombie
  * keeps its number and the system may reuse a number. Therefore the check also reads the state and
  * the start time of the process.
  */
@@ -158,7 +158,7 @@ read_process (guint32 pid, gboolean *has_ended, guint64 *started)
   fields = g_strsplit (at + 2, " ", 21);
   if (g_strv_length (fields) < 21)
     return FALSE;
-  /* The state is also Z if only the first thread of the process has ended. In this case, the
+  /* The state is also Z if only the first thread of the process has exited. In this case, the
    * process has other threads. */
   *has_ended = strchr ("ZX", fields[0][0]) != NULL && g_ascii_strtoull (fields[17], NULL, 10) <= 1;
   *started = g_ascii_strtoull (fields[19], NULL, 10);
@@ -268,7 +268,7 @@ is_gone (const TpsRankMemory *memory, guint rank)
   return !read_process (pid, &has_ended, &started) || started != memory->started[rank] || has_ended;
 }
 
-/* Returns a rank whose process has ended, or `size` if there is none. */
+/* Returns a rank whose process has exited, or `size` if there is none. */
 static guint
 find_gone (const TpsRankMemory *memory)
 {

@@ -19,7 +19,7 @@ G_BEGIN_DECLS
 typedef struct TpsRankMemory TpsRankMemory;
 
 /* Creates `n_bytes` of zeroed memory for `size` ranks, on rank 0. Owned by the caller. Returns NULL
- * if memory cannot be shared here or by so many ranks. */
+ * if memory cannot be shared here, or not by this number of ranks. */
 TpsRankMemory *tps_rank_memory_create (guint size, gsize n_bytes, TpsRankFileAddress *address);
 
 /* Opens the memory on the other ranks; `size` and `n_bytes` must be equal on all ranks. Owned by

@@ -246,7 +246,7 @@ on_heads_gathered (gpointer user_data, const GError *error)
     self->error = g_error_copy (error);
 }
 
-/* The group runs its collectives in order, so on_heads_gathered() has been called before. */
+/* The group runs its collectives in order, so on_heads_gathered() has already been called. */
 static void
 on_rows_gathered (gpointer user_data, const GError *gather_error)
 {

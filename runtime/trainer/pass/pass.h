@@ -166,7 +166,7 @@ gchar *tps_pass_epoch_key (guint epoch, guint index);
 
 /* -- Registries. The find functions return a static entry; errors (NULL): NOT_FOUND, where the
  * message lists the known names. The register functions must be called before any trainer runs, and
- * the entry must stay valid until the process ends. The list functions return static names,
+ * the entry must stay valid until the process exits. The list functions return static names,
  * NULL-terminated, in an array owned by the caller (g_free). -- */
 
 const TpsTrainerClass *tps_trainer_class_find (const gchar *name, GError **error);

@@ -40,7 +40,7 @@ tps_train_plan_new (void)
   return plan;
 }
 
-/* Appends an element. Without memory, the process ends, as in GLib. */
+/* Appends an element. Without memory, the process aborts, as in GLib. */
 static gpointer
 append (gpointer elems, guint *n_elems, gsize elem_size)
 {

@@ -172,7 +172,7 @@ typedef struct
 /* The registry of hooks. Built-in: "allreduce_hook", "hybrid_hook", "rpc_hook", "sparse_rpc_hook".
  * tps_hook_find() returns a static entry; errors (NULL): NOT_FOUND, where the message lists the
  * known names. tps_hook_register() must be called before any trainer runs, and the entry must stay
- * valid until the process ends. tps_hook_list() returns static names, NULL-terminated, in an array
+ * valid until the process exits. tps_hook_list() returns static names, NULL-terminated, in an array
  * owned by the caller (g_free). */
 const TpsHook *tps_hook_find (const gchar *name, GError **error);
 void tps_hook_register (const TpsHook *hook);

@@ -3,7 +3,7 @@
 /* Collectives among the trainers of one pass: a table of functions, with one implementation for
  * each backend.
  *
- * All ranks must make the calls of a group in the same order. A group runs them one after the other
+ * All ranks must make the calls of a group in the same order. A group runs them one after another
  * on a thread of its own, so that they overlap with the caller's work. After an error other than
  * INVALID_ARGUMENT the group is broken: every later call fails with TPS_ERROR_GROUP_BROKEN.
  */

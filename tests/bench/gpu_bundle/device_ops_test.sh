@@ -42,7 +42,7 @@ expect 'and one line with the reason' [ "$line" = \
 "$program" --rounds=0 2>/dev/null
 expect 'bad flags are exit code 2' [ $? -eq 2 ]
 
-# Kills a process. The file must have its first lines long before the process ends.
+# Kills a process. The file must have its first lines long before the process exits.
 "$program" --device=cpu --smoke --rounds=1000 >"$TEST_TMPDIR/table" &
 pid=$!
 deadline=$((SECONDS + 30))

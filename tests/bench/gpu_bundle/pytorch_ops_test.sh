@@ -1,6 +1,6 @@
 #!/bin/bash
 # pytorch_ops.py with a fake of PyTorch, which has no memory for arrays above 256 MiB and kills the
-# process at its third operation. In a second run, a CUDA error ends the program at its second
+# process at its third operation. In a second run, a CUDA error terminates the program at its second
 # operation.
 set -u
 program=$PWD/$1

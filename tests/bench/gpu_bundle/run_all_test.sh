@@ -114,7 +114,7 @@ expect 'without Python there is no peer' grep -q '^cuda_rpc .* skipped .*no pyth
 said=$(run_all THRIFTPS_PYTHON=/usr/bin/python3 -- cuda_rpc 2>&1)
 expect "PyTorch's reason is printed" grep -q -E '^cuda_rpc .* skipped .*(peer pytorch: PyTorch .* finds no GPU|no PyTorch)' <<<"$said"
 
-# Replaces tests that end their process, lose the device for later tests, or fail.
+# Replaces tests that terminate their process, lose the device for later tests, or fail.
 cat >thriftps_gpu/bin/rows_on_gpu_test <<'EOF'
 #!/bin/bash
 case " $* " in *" --gtest_list_tests "*) printf 'Devices/S.\n  First/cuda_0  # GetParam() = 1\n  Faults/cuda_0\n  AfterTheFault/cuda_0\n  Last/cuda_0\n'; exit ;; esac

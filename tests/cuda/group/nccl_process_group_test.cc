@@ -42,7 +42,7 @@ fake_nccl ()
   return *static_cast<const FakeNcclControls *> (dlsym (library, "fake_nccl_controls"));
 }
 
-/* Devices live until the process ends. */
+/* Devices live until the process exits. */
 TpsDevice *
 device_of (guint rank)
 {

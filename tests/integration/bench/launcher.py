@@ -48,7 +48,7 @@ PROGRESS = re.compile(r"^(?:(?:warm-up|round \d+ of \d+): .*|\w+: takes about .*
 LOG = re.compile(r"^thriftps-Message: .*\n", re.MULTILINE)
 
 
-_reserved = []  # until this process ends
+_reserved = []  # until this process exits
 
 
 def free_port():
@@ -84,7 +84,7 @@ def _read(path):
     try:
         with open(path, "rb") as file:
             return file.read()
-    except OSError:  # the process has ended
+    except OSError:  # the process has exited
         return b""
 
 

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Two trainers of one server, which run one round after the other.
+// Two trainers of one server, which run one round after another.
 
 #pragma once
 

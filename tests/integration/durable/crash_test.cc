@@ -316,7 +316,7 @@ protected:
     return is_acknowledged;
   }
 
-  /* Pushes until the server has ended. */
+  /* Pushes until the server has exited. */
   void
   push_until_killed (Client *client, RawClient &connection)
   {

@@ -48,7 +48,7 @@ DataServer::describe ()
   return info;
 }
 
-/* Returns the phase, or -1 if the server has ended. */
+/* Returns the phase, or -1 if the server has exited. */
 int
 DataServer::get_phase ()
 {

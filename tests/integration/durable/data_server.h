@@ -53,7 +53,7 @@ public:
   explicit DataServer (const std::string &folder, const std::vector<std::string> &flags = {},
                        const std::vector<std::string> &wrapper = {});
 
-  /* Starts the process and waits until it listens. Returns false if the process ends instead. */
+  /* Starts the process and waits until it listens. Returns false if the process exits instead. */
   bool start ();
   /* Waits until the recovery has succeeded. */
   void wait_until_live ();

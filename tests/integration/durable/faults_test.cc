@@ -170,7 +170,7 @@ TEST_F (Faults, ADiskFails)
   EXPECT_THAT (counts_after_restart (), ElementsAre (0, n_counted, 0, 0));
 }
 
-/* The last write of a server fails when the server ends. The pushes in it have been
+/* The last write of a server fails when the server exits. The pushes in it have been
  * acknowledged. */
 TEST_F (Faults, ADiskFailsAtTheEnd)
 {

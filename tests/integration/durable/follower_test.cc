@@ -165,7 +165,7 @@ TEST_F (CFollower, callsAreRepeatedAfterARestart)
   auto restart = [this] (const std::function<void ()> &call) {
     server_.kill ();
     std::thread caller (call);
-    EXPECT_TRUE (server_.start ()); /* on this thread, because the server ends with its creator */
+    EXPECT_TRUE (server_.start ()); /* on this thread, because the server exits with its creator */
     caller.join ();
   };
 

@@ -65,7 +65,7 @@ protected:
     });
   }
 
-  /* If a push is present, every push that was acknowledged before its start must be present too.
+  /* If a push is present, every push that was acknowledged before its start must also be present.
    * Returns the number of lost acknowledged pushes. */
   int
   check_lost (const std::vector<int> &before, const std::vector<int> &after)

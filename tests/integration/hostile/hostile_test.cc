@@ -605,7 +605,7 @@ TEST_P (HostileCrowd, ManyStalledConnectionsDisturbNoOtherClient)
 }
 
 /* The client sends a large request and closes before the reply. The failed write of the reply must
- * not end the process. */
+ * not terminate the process. */
 TEST_P (HostileCrowd, ClosingAfterALargeRequestEndsNoServer)
 {
   Value arguments = target_.victim.arguments;

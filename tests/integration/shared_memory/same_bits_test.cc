@@ -79,7 +79,7 @@ public:
     return seen[0] + seen[1] + seen[2];
   }
 
-  /* Checks that tensors used shared memory if they may, and did not otherwise. */
+  /* Checks that tensors used shared memory if, and only if, they may. */
   void
   check_way (bool may_share)
   {
@@ -148,7 +148,7 @@ update (Fleet &fleet)
   });
 }
 
-/* The trainers run one after the other, so the order of additions does not depend on timing. */
+/* The trainers run one after another, so the order of additions does not depend on timing. */
 std::string
 train_tables (Fleet &fleet)
 {

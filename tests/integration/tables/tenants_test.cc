@@ -245,7 +245,7 @@ TEST_F (TenantsTest, APeerThatIgnoresRefusedRowsIsReadSlowly)
   EXPECT_EQ (n_refused, n_calls) << "the first call had the whole burst";
 }
 
-/* Workers read long arguments, so they must refuse them too. */
+/* Workers read long arguments, so they must also refuse them. */
 TEST_F (TenantsTest, RowsAreRefusedByWorkersToo)
 {
   const gint64 id = 7, offset = 0;

@@ -68,5 +68,5 @@ read -r _ _ address < "$work/ready"
 kill $server
 wait $server
 
-# The user's server ends when its input ends.
+# The user's server exits when its input ends.
 "$user/bazel-bin/fleet_host" < /dev/null | grep -q '^listening on '

@@ -153,7 +153,7 @@ protected:
   }
 
   // Returns the number of bytes that a push may copy, on both sides together. OpenSSL copies each
-  // byte once on each side, and moves some hundred bytes of each record that it has read in
+  // byte once on each side, and moves a few hundred bytes of each record that it has read in
   // advance.
   size_t
   MaxCopied () const

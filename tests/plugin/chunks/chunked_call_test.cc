@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Tests the client side together with the server's store, over a simulated network that chooses the
- * failures. The clock is simulated too. */
+ * failures. The clock is also simulated. */
 
 #include "plugin/client/chunked_call.h"
 

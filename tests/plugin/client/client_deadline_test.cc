@@ -122,7 +122,7 @@ TEST_F (ClientDeadline, LateAnswerIsDroppedAndTheConnectionGoesOn)
   late.wait ();
   connection.send (
       reply ("square", received.seqid, field (11, 0, binary (std::string (100000, 'x')))));
-  connection.send (reply_i64 ("square", received.seqid, 49)); /* a repeated reply is ignored too */
+  connection.send (reply_i64 ("square", received.seqid, 49)); /* a repeated reply is also ignored */
   call (&next, 3, later ());
   connection.send (reply_i64 ("square", connection.read_call ().seqid, 9));
   next.wait ();

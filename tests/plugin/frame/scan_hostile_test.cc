@@ -192,7 +192,7 @@ TEST (ScanHostile, aMebibyteOfUnknownBytesIsOnePiece)
 
 TEST (ScanHostile, nestingUpToTheLimitIsAllowed)
 {
-  guint n_inner = TPS_MESSAGE_MAX_DEPTH - 1; /* the arguments are a struct too */
+  guint n_inner = TPS_MESSAGE_MAX_DEPTH - 1; /* the arguments are also a struct */
   Bytes list = be (TPS_WIRE_LIST, 1) + be (1, 4);
 
   expect_accepted (header () + repeat (field (TPS_WIRE_STRUCT, 1), n_inner)

@@ -17,7 +17,7 @@ namespace {
 class WireValues : public testing::Test
 {
 protected:
-  /* The generated classes must be repaired first, because their objects leak otherwise. */
+  /* The generated classes must be repaired first, because their objects would otherwise leak. */
   static void
   SetUpTestSuite ()
   {

@@ -237,7 +237,7 @@ TEST (Http, ARequestThatDoesNotComeIsCut)
   EXPECT_EQ (silent.Receive (), "");
   EXPECT_THAT (slow.Receive (), Not (HasSubstr ("200")));
   EXPECT_THAT (log.WaitFor ("http_cut", 2), HasSubstr (" peer=127.0.0.1:"));
-  // On a busy machine the server may cut this request too.
+  // On a busy machine the server may also cut this request.
   while (servers.Get ("/healthz").find ("HTTP/1.1 200") != 0)
     ;
 }

@@ -153,7 +153,7 @@ TEST_F (ConnectionTest, DoesNotReadWhileTooMuchIsQueued)
   EXPECT_EQ (NMessages (), 5u);
 }
 
-// Memory that a message needs in addition to its bytes counts too.
+// Memory that a message needs in addition to its bytes also counts.
 TEST_F (ConnectionTest, DoesNotReadWhileTooManyMessagesAreQueued)
 {
   constexpr int kMessages = 5000;

@@ -275,7 +275,7 @@ TEST_F (LoopTest, IsUndisturbedInATurnWithOneEventOnly)
     }
 }
 
-// Sends events one after the other, with posts and timers in between. No event may be lost between
+// Sends events one after another, with posts and timers in between. No event may be lost between
 // the last poll and the sleep.
 TEST_F (LoopTest, MissesNothingWhereEventsComeInQuickSuccession)
 {

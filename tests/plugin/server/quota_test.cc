@@ -86,7 +86,7 @@ TEST_F (QuotaTest, CallsBeyondTheRateAreRefusedWithATime)
   EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (5))), 5);
 }
 
-// A call of an unknown method costs work, so it must count too.
+// A call of an unknown method costs work, so it must also count.
 TEST_F (QuotaTest, CallsOfUnknownMethodsCount)
 {
   TpsTenantLimits limits = {};

@@ -4,8 +4,8 @@
  * cannot access their memory, and work runs only when a thread waits for it. They compute like the
  * CPU. See README.md.
  *
- * The following violations of the contract of runtime/device/backend.h end the process with a line
- * that names the operation:
+ * The following violations of the contract of runtime/device/backend.h terminate the process with a
+ * line that names the operation:
  *
  *   - an operation on memory of another device
  *   - an operation on host memory that is not page-locked, except for copies

@@ -41,7 +41,7 @@ public:
   {
     return find (bytes, n_bytes, false);
   }
-  /* Like bytes_at(), but accepts any host memory too. */
+  /* Like bytes_at(), but also accepts any host memory. */
   gpointer
   anywhere (gconstpointer bytes, size_t n_bytes)
   {

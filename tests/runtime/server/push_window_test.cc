@@ -44,7 +44,7 @@ TEST_F (PushWindow, takesAnyOrderInsideTheWindowAndNothingBelow)
   EXPECT_EQ (begin ("a", 4990), REPEAT);
   EXPECT_EQ (answer, 3);
   push ("a", 5001, 4);
-  EXPECT_EQ (begin ("a", 5000 - TPS_PUSH_WINDOW + 1), STALE); /* was remembered before */
+  EXPECT_EQ (begin ("a", 5000 - TPS_PUSH_WINDOW + 1), STALE); /* was remembered earlier */
 }
 
 TEST_F (PushWindow, remembersTheWholeWindowHoweverFarItMoves)

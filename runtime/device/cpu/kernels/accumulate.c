@@ -142,7 +142,7 @@ tps_cpu_scale_accumulate (TpsDType dtype, gpointer sum, gconstpointer gradient, 
                                                                                   weight, n_elems);
 }
 
-/* Returns TRUE if 1 / divisor is exact and normal, as a float too. x / divisor and x * (1 /
+/* Returns TRUE if 1 / divisor is exact and normal, also as a float. x / divisor and x * (1 /
  * divisor) then round the same number, and the product is several times faster. */
 static gboolean
 has_exact_reciprocal (gdouble divisor)

@@ -3,13 +3,13 @@
 /* Sums of rows at arbitrary addresses. The sum of a column has the same bits as an addition of the
  * rows one by one.
  *
- * The loop handles a group of 64, 32 or 16 columns, one row after the other. The sums of the group
+ * The loop handles a group of 64, 32 or 16 columns, one row after another. The sums of the group
  * stay in registers (at most 4 of AVX-512, 8 of AVX2) from the first row to the last, and each row
  * is read from front to back. The alternative, which adds eight rows column by column, needs no
  * more instructions but took a fifth longer if the rows came from memory.
  *
  * Later rows are prefetched meanwhile. The prefetch goes to the second-level cache, because the
- * first level has room for only some 16 lines in flight. If the processor fetches lines in pairs
+ * first level has room for only about 16 lines in flight. If the processor fetches lines in pairs
  * (`fetch_bytes` of runtime/machine/tuning.h), the prefetch requests every other line. The step is
  * a constant in each of the two variants, so that their loops can be unrolled. */
 

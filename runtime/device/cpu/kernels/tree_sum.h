@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Sums of lists of rows by the fixed tree of runtime/device/backend.h: the sums of chunks of
- * TPS_SUM_CHUNK terms form a new list. The caller must add the terms one after the other, as
+ * TPS_SUM_CHUNK terms form a new list. The caller must add the terms one after another, as
  * tps_tree_sum_next() directs:
  *
  *   tps_tree_sum_init (&tree, dtype, dim, sum, levels, stride);

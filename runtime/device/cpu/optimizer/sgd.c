@@ -8,7 +8,7 @@
  *   v       -= learning_rate * velocity
  *
  * State: velocity [dim]. Without momentum there is no state, and v -= learning_rate * d. The loops
- * are in runtime/device/cpu/kernels/descent.c, which the SGD of layers uses too.
+ * are in runtime/device/cpu/kernels/descent.c, which the SGD of layers also uses.
  */
 
 #include "runtime/device/cpu/kernels/layers.h"

@@ -64,7 +64,7 @@ enqueue_copy (const TpsDeviceRows *rows, gpointer to, gconstpointer from, gsize 
     ops_of (rows)->copy (rows->stream, to, from, n_bytes);
 }
 
-/* Waits for the copies of the piece. Its staged memory must not be reused before. */
+/* Waits for the copies of the piece. Its staged memory must not be reused earlier. */
 static gboolean
 wait_for_copies (TpsDeviceRows *rows, const Piece *piece, GError **error)
 {

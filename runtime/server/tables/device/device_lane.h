@@ -5,7 +5,7 @@
  * the greatest number of concurrent calls so far.
  *
  * The host's memory of a lane is charged, even while the lane is idle; that of idle lanes is freed
- * when a charge would be refused otherwise. The device's memory has no budget: if the device has no
+ * when a charge would otherwise be refused. The device's memory has no budget: if the device has no
  * more memory, the memory of idle lanes is freed.
  *
  * Thread: a lane must be used by one thread at a time; TpsDeviceLanes: any. Functions may block.

@@ -171,7 +171,7 @@ output_bytes (const Piece *piece)
 }
 
 /* The path of an output to its destination. The memory of a large output must be page-locked,
- * because the device's library would stage the copy otherwise. */
+ * because the device's library would otherwise stage the copy. */
 typedef enum
 {
   OUTPUT_STAGED,

@@ -100,7 +100,7 @@ fill_by_blocks (TpsDeviceRows *rows, const TpsTableSpec *spec, TpsDeviceLane *la
 
       filling.n = MIN (n_block, n_rows - filling.first);
       filling.to = tps_buffer_get_data (lane->staged) + half * n_block * rows->row_bytes;
-      /* Waits for the copy that used this half before. */
+      /* Waits for the previous copy that used this half. */
       if (filling.first >= 2 * n_block && !ops->event_sync (copied, error))
         return FALSE;
       fill_rows (&filling, workers);

@@ -4,7 +4,7 @@
  * page-locked memory of the host that the device reads and writes over the bus.
  *
  * The table has one stream, on which all work on its rows is queued. A lookup therefore sees each
- * row as it is between two updates, and updates run one after the other. All other work of a call
+ * row as it is between two updates, and updates run one after another. All other work of a call
  * (copies, sums of gradients) is queued on the stream of the call's own lane, and runs in parallel
  * with other calls.
  *

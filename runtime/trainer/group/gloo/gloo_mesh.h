@@ -3,9 +3,9 @@
 /* Messages between the ranks of a group, over the Gloo library's connections. C++; internal to this
  * folder.
  *
- * Sizes must match on both sides: Gloo ends the process if a message is larger than the buffer that
- * receives it. `part`, at most MAX_PART, distinguishes the messages of one collective; both sides
- * must compute the same value.
+ * Sizes must match on both sides: Gloo terminates the process if a message is larger than the
+ * buffer that receives it. `part`, at most MAX_PART, distinguishes the messages of one collective;
+ * both sides must compute the same value.
  *
  * Thread: one at a time, except for abort(). All functions except abort() and close() throw Failure
  * or Gloo's exceptions.

@@ -2,7 +2,7 @@
 
 /* A process group whose ranks are connected by the Gloo library.
  *
- * The group's thread takes jobs from a queue, one after the other. If all ranks are processes of
+ * The group's thread takes jobs from a queue, one after another. If all ranks are processes of
  * one machine that can share memory, sums and averages use shared memory (gloo_shared_sum.h).
  * Otherwise they use sockets (gloo_segments.h), with the same bits. All other collectives use
  * sockets (gloo_mesh.h).

@@ -30,7 +30,7 @@ SigpipeBlock::SigpipeBlock ()
   pthread_sigmask (SIG_BLOCK, &pipe, &before_);
 }
 
-/* A pending signal would end the process when it is unblocked, so it is consumed first. */
+/* A pending signal would terminate the process when it is unblocked, so it is consumed first. */
 SigpipeBlock::~SigpipeBlock ()
 {
   const sigset_t pipe = only_sigpipe ();

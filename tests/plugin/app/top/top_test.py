@@ -89,7 +89,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 text = json.dumps(make_sample(server.n_sent))
                 self.wfile.write(("id: 1\nevent: sample\ndata: %s\n\n" % text).encode())
         except OSError:
-            pass  # the program has ended
+            pass  # the program has exited
 
 
 class Server(http.server.ThreadingHTTPServer):

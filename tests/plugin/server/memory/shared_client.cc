@@ -87,7 +87,7 @@ SharedTensor (gint32 dtype, const std::vector<gint64> &shape, TpsSharedSlice sli
   };
 }
 
-// Places tensors one after the other in a segment for requests.
+// Places tensors one after another in a segment for requests.
 struct SharedClient::Placer
 {
   TpsSharing sharing; // must be the first member

@@ -117,7 +117,7 @@ random_round (std::mt19937_64 *dice, size_t n_trainers, size_t n_values, TpsDTyp
   return all;
 }
 
-/* Folds groups of the given sizes, one after the other, on `sums`. */
+/* Folds groups of the given sizes, one after another, on `sums`. */
 Average
 fold_groups (TpsDeviceSums *sums, const std::vector<Contribution> &given,
              const std::vector<size_t> &sizes, bool is_sum)

@@ -96,7 +96,7 @@ public:
   std::vector<TpsFoldItem *> pointers;
 };
 
-/* Folds groups of the given sizes, one group after the other. */
+/* Folds groups of the given sizes, one group after another. */
 Average
 fold_groups (const std::vector<Contribution> &contributions, const std::vector<size_t> &sizes,
              bool keeps_references)
@@ -235,7 +235,7 @@ TEST (Reduction, EdgesOfFloatingPoint)
   for (TpsDType dtype : FLOATING)
     {
       /* The sum of -0 and -0 is -0. A sum that starts with 0 would lose the sign. The rows of a
-       * single trainer must keep it too. */
+       * single trainer must also keep it. */
       std::vector<Contribution> given = { dense ({ -0.0, inf, 1, 0 }, 1, dtype),
                                           dense ({ -0.0, 1, -1, -0.0 }, 1, dtype) };
       EXPECT_TRUE (fold_groups (given, { 1, 1 }, false) == expected_average (given));

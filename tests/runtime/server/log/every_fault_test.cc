@@ -27,7 +27,7 @@ enum class Do
   flush,
   step,   /* the writer takes up to `n` steps */
   remove, /* deletes segments whose records all precede the newest durable one */
-  reopen, /* the process ends and starts again */
+  reopen, /* the process exits and starts again */
 };
 
 struct Event
@@ -234,9 +234,9 @@ private:
            || (fault_.failed_write > 0 && disk_.get_writes () >= fault_.failed_write);
   }
 
-  /* Ends the process and starts another one. After a fault, it only ends the process: recover()
-   * must follow, because it reads the medium. An open() here would read unsynced bytes from the
-   * simulated cache, although the log's direct files bypass the cache of a real system. */
+  /* Ends the process and starts another one. After a fault, it only terminates the process:
+   * recover() must follow, because it reads the medium. An open() here would read unsynced bytes
+   * from the simulated cache, although the log's direct files bypass the cache of a real system. */
   void
   reopen ()
   {

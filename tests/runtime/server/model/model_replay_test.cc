@@ -61,7 +61,7 @@ TEST (ModelReplay, HasTheSameBits)
     }
 }
 
-/* A push that was applied before must not be applied again after a replay. */
+/* A push that has already been applied must not be applied again after a replay. */
 TEST (ModelReplay, RemembersPushIds)
 {
   Server server (1), other (1);

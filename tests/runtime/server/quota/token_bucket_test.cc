@@ -157,7 +157,7 @@ TEST (TokenBucket, AChangeOfTheRateKeepsTheDeficitOfTheBucket)
   EXPECT_EQ (tps_token_bucket_get_level (&bucket, &slow, year), 100);
 }
 
-/* A change of the limits may use another clock, which may be some milliseconds late. */
+/* A change of the limits may use another clock, which may be a few milliseconds late. */
 TEST (TokenBucket, AFullBucketStaysFullWithAnotherClock)
 {
   TpsTokenRate none = tps_token_rate (0, 0);

@@ -5,7 +5,7 @@
  *   hot_push_benchmark [ids [rounds]]        default 100,000 ids, 21 rounds
  *
  * A table adds up the gradients as a tree, with one and two threads. The bound is a serial chain:
- * one thread that only adds the same rows one after the other. `cpu` is the p50 of the time of all
+ * one thread that only adds the same rows one after another. `cpu` is the p50 of the time of all
  * threads. `wrong` counts incorrect rows; if there are any, the exit code is 1. */
 
 #include <stdio.h>

@@ -74,7 +74,7 @@ join (MemoryStore *shared, guint rank, guint16 first, guint16 last, GError **err
 }
 
 /* Returns the ports in the addresses that a rank has put into the store. Gloo writes the addresses
- * one after the other. Each begins with a socket address. */
+ * one after another. Each begins with a socket address. */
 std::set<guint16>
 ports_of (MemoryStore *shared, guint rank)
 {

@@ -373,7 +373,7 @@ sum_in_place_until_an_error (TpsSharedSum *shared, guint rank)
     }
 }
 
-/* Runs sums as rank 1 until an alarm ends the process. Writes a byte to `joined` after it has
+/* Runs sums as rank 1 until an alarm terminates the process. Writes a byte to `joined` after it has
  * joined. */
 [[noreturn]] void
 sum_until_an_alarm (const TpsRankFileAddress *address, TpsRankArena *arena, gint64 alarm_us,
@@ -444,7 +444,7 @@ make_arena_under_limit (decltype (RLIMIT_AS) resource, rlim_t limit)
   return status;
 }
 
-/* The system would end a process whose file exceeds the limit of file sizes. With a limit of
+/* The system would terminate a process whose file exceeds the limit of file sizes. With a limit of
  * addresses, the parts of the arena could use all of them. */
 TEST (ArenaLimits, ThereIsNoArenaUnderALimitOfFileSizesOrOfAddresses)
 {
@@ -505,7 +505,7 @@ TEST (RankFile, IsOpenedWithASealOfTheSystem)
   close (fd);
 }
 
-/* Opens the memory as rank 1 in a child process. The child ends at once and is not reaped. */
+/* Opens the memory as rank 1 in a child process. The child exits at once and is not reaped. */
 pid_t
 make_zombie (const TpsRankFileAddress *address)
 {

@@ -30,7 +30,7 @@ write_to_nobody ()
   close (fds[1]);
 }
 
-/* The signal must not end the process, neither while it is blocked nor afterwards. */
+/* The signal must not terminate the process, neither while it is blocked nor afterwards. */
 TEST (SigpipeBlock, ASignalDuringTheBlockIsNotDeliveredLater)
 {
   for (int i = 0; i < 3; i++)
