@@ -35,7 +35,7 @@ void tps_all_reduce_system_free (TpsAllReduceSystem *system);
 /* Returns the kind of the system. */
 TpsAllReduceKind tps_all_reduce_system_get_kind (const TpsAllReduceSystem *system);
 
-/* Returns the version of PyTorch; NULL for other systems. Borrowed. */
+/* Returns the PyTorch version; NULL for other systems. Borrowed. */
 const gchar *tps_all_reduce_system_get_version (const TpsAllReduceSystem *system);
 
 /* Returns the seconds of one all-reduce of `n_bytes`, a mean over all calls, on the slowest rank;

@@ -18,12 +18,11 @@ gchar *tps_hardware_describe (const gchar *root);
  * it fails. Blocks for at most 10 seconds. The caller owns the result. */
 gchar *tps_hardware_get_gpu_topology (void);
 
-/* Returns the version of CUDA that the driver supports, from the output of nvidia-smi; "none" if
- * there is no such program, or if it fails. Blocks for at most 10 seconds. The caller owns the
- * result. */
+/* Returns the CUDA version that the driver supports, from the output of nvidia-smi; "none" if there
+ * is no such program, or if it fails. Blocks for at most 10 seconds. The caller owns the result. */
 gchar *tps_hardware_get_cuda_version (void);
 
-/* Finds the version of CUDA in the output of nvidia-smi; NULL if there is none. The caller owns the
+/* Finds the CUDA version in the output of nvidia-smi; NULL if there is none. The caller owns the
  * result. */
 gchar *tps_hardware_find_cuda_version (const gchar *output);
 

@@ -9,7 +9,7 @@ same columns, and a copy measured around each operation.
 FILE is the output of device_ops; its arrays have the same size, and each of its operations is
 compared with PyTorch's. PyTorch has no FTRL. It has no row-wise Adagrad either; this program
 computes it with operations on indexed rows. PyTorch always computes the loss. Ids are drawn on the
-GPU; Zipf-distributed ids have the density of device_ops. After an error of CUDA, every later
+GPU; Zipf-distributed ids have the density of device_ops. After a CUDA error, every later
 operation of the process would fail: the program exits with code 1, and --skip continues after
 the operation in another process. Exit code 3, with a line that gives the reason, without PyTorch or
 without CUDA support in it.
@@ -398,7 +398,7 @@ class Ours:
 
 
 def is_lasting(error):
-    """Whether an error breaks the process's context of CUDA."""
+    """Whether an error breaks the process's CUDA context."""
     words = str(error)
     return ("CUDA error" in words or "cudaError" in words or "CUBLAS_STATUS" in words) \
         and "out of memory" not in words

@@ -499,7 +499,7 @@ part_ddp_rpc () {
   run ddp_rpc 'CPU only' ./bin/ddp_rpc "${work[@]}"
 }
 
-# Two trainers and a server on PyTorch's CUDA RPC, in turn with ours.
+# Two trainers and a server on PyTorch's CUDA RPC, alternating with ours.
 part_cuda_rpc () {
   local figure=$BESIDE reason limit_s=55
   local work=("${size[@]}" --repeats=2 --ncudatrainer=2 --ncudaserver=1 --peer=pytorch)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The Python interpreter of the scripts of peers. It determines the version of PyTorch. */
+/* The Python interpreter of the peers' scripts. It determines the PyTorch version. */
 
 #pragma once
 

@@ -42,7 +42,7 @@ typedef struct
   TpsBenchSystem ours;    /* name and version are unused */
   GArray *peers;          /* of TpsBenchSystem */
   GArray *ratios;         /* of TpsBenchRatio */
-  GPtrArray *facts;       /* names and values in turn: results that are not figures */
+  GPtrArray *facts;       /* names and values alternately: results that are not figures */
 } TpsBenchOutput;
 
 /* Initialises and clears the output. `benchmark` and `flags` are borrowed and must outlive it. */

@@ -4,7 +4,7 @@
  * the exit status, and block until the end of the standard input.
  *
  * The server has the service Node, and the service Transfer of bench/peers/transfer.thrift with the
- * Tensor of thrift/tensor.thrift. It listens at `address` and prints "listening on ADDRESS". The
+ * Tensor of thrift/tensor.thrift. It listens on `address` and prints "listening on ADDRESS". The
  * load generator reads rows from its standard input and writes their times to its standard output
  * (row.h). `max_bytes` is the maximum of bytes in flight on a connection. */
 

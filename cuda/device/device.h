@@ -77,7 +77,7 @@ gboolean tps_cuda_device_check (TpsCudaDevice *device, cudaError_t code, const g
 /* -- memory.c -- */
 
 /* Sets `pool` and its policy, as part of starting the device, which must be the current one.
- * Returns an error of CUDA. */
+ * Returns a CUDA error. */
 cudaError_t tps_cuda_memory_start (TpsCudaDevice *device);
 
 /* Returns unused memory of the pool to the GPU. Must be called before a second attempt after

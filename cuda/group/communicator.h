@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A communicator of NCCL with bounded waits only, and the stream of its work.
+/* An NCCL communicator with bounded waits only, and the stream of its work.
  *
  * NCCL is used in non-blocking mode. If a call returns ncclInProgress, the communicator must not be
  * used until the call is complete; settle() waits for the call. The work of a call is done when an

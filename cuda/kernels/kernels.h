@@ -5,7 +5,7 @@
  * Arrays are borrowed until the stream has passed the operation, and lie in device memory unless
  * stated otherwise. Structs are copied. The result is CUDA's status of enqueuing: cudaSuccess,
  * cudaErrorMemoryAllocation (no scratch memory), cudaErrorInvalidConfiguration (too many elements
- * for a grid), or an error of CUDA. Later failures are reported when the stream is waited for.
+ * for a grid), or another CUDA error. Later failures are reported when the stream is waited for.
  * Thread: any; a stream must be used by one thread at a time. */
 
 #pragma once

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The names of transfers. They are secret, so that only a client that knows a name can use its
- * transfer, and unique, so that two clients never share a name. */
+/* The names of transfers. They are secret: only a client that knows a name can use its transfer.
+ * They are unique: two clients never share a name. */
 
 #pragma once
 

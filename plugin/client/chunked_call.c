@@ -19,7 +19,7 @@
 
 #define PUT_WINDOW 3
 #define FRAME_HEAD_BYTES 512 /* upper bound of put_chunk's message without its data */
-#define MAX_REFUSALS 3       /* in a row, without progress */
+#define MAX_REFUSALS 3       /* consecutive, without progress */
 #define NS_PER_MS ((gint64) 1000000)
 #define FIRST_DELAY_NS (10 * NS_PER_MS)
 #define MAX_DELAY_NS (1000 * NS_PER_MS)
@@ -45,8 +45,8 @@ typedef struct
   GError *trouble; /* the first retryable error since the last attempt */
   GError *failure; /* the final error */
   TpsMessage *answer;
-  guint n_losses;   /* lost connections in a row, without progress */
-  guint n_refusals; /* refusals in a row, without progress */
+  guint n_losses;   /* consecutive lost connections, without progress */
+  guint n_refusals; /* consecutive refusals, without progress */
   gboolean was_begun;
   gboolean is_waiting; /* a delay before the next attempt runs */
 

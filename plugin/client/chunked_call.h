@@ -8,13 +8,13 @@
  *   fetch   get_chunk ... (some in flight); a scanner assembles them as they arrive
  *   end     end_transfer, without waiting for its reply
  *
- * After a refused chunk (wrong CRC, a gap) or a lost connection, begin_transfer returns the
- * number of chunks that the server has, and the transfer continues there. After lost connections,
- * the call retries until the deadline. After refusals, it gives up when three retries in a row have
- * made no progress. If a busy server refuses a chunk with retry_after_ms, the call retries after
- * this time, until the deadline. Once run_transfer has been sent, only run_transfer is repeated,
- * because the server runs the call of a transfer only once. If the server no longer has the
- * transfer by then, the call fails with CONNECTION_LOST, because it may have been executed.
+ * After a refused chunk (wrong CRC, a gap) or a lost connection, begin_transfer returns the number
+ * of chunks that the server has, and the transfer continues there. After lost connections, the call
+ * retries until the deadline. After refusals, it gives up when three consecutive retries have made
+ * no progress. If a busy server refuses a chunk with retry_after_ms, the call retries after this
+ * time, until the deadline. Once run_transfer has been sent, only run_transfer is repeated, because
+ * the server runs the call of a transfer only once. If the server no longer has the transfer by
+ * then, the call fails with CONNECTION_LOST, because it may have been executed.
  */
 
 #pragma once

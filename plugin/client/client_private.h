@@ -80,7 +80,7 @@ struct TpsClient
   TpsCallTable calls;  /* calls without an outcome, and answered calls whose writer is not freed */
   TpsClientLink *link; /* the link for new calls */
   guint64 n_links_made;
-  guint n_requests_lost;      /* in a row: links that broke on Node.describe */
+  guint n_requests_lost;      /* consecutive links that broke on Node.describe */
   guint n_links_to_skip;      /* number of links that will skip the request */
   TpsSharingStats past_stats; /* totals of links that are down */
   gboolean has_warned;        /* the warning about missing shared memory was logged */

@@ -17,7 +17,7 @@ typedef struct
   gconstpointer arguments;
   TpsRetry retry;
   gint64 deadline_ns;
-  guint n_lost; /* lost connections in a row */
+  guint n_lost; /* consecutive lost connections */
   TpsClientDone done;
   gpointer user_data;
 } RetriedCall;

@@ -179,7 +179,7 @@ deadline_after_ms (guint timeout_ms)
   return timeout_ms == G_MAXUINT ? -1 : tps_clock_now_ns () + (gint64) timeout_ms * NS_PER_MS;
 }
 
-/* Returns the earlier deadline. -1 is no deadline. */
+/* Returns the earlier deadline. -1 means no deadline. */
 static gint64
 earlier (gint64 a_ns, gint64 b_ns)
 {

@@ -50,7 +50,7 @@ ThriftTransport *tps_host_transport_new_box (const TpsWriterForm *form);
  * caller owns it. NULL = there is none. */
 TpsWriter *tps_host_transport_steal_reply (TpsHostTransport *transport);
 
-/* Creates a box for messages that are to be dropped. The caller owns it. */
+/* Creates a box for messages that must be dropped. The caller owns it. */
 ThriftTransport *tps_host_transport_new_sink (void);
 
 /* Returns a factory that creates a TpsHostTransport on every accepted transport. The caller owns

@@ -167,7 +167,7 @@ await_output (TpsConnection *connection)
   tps_mutex_unlock (&connection->lock);
 }
 
-/* Handles the result of a reception. Returns FALSE if it has brought no bytes. */
+/* Handles the result of a reception. Returns FALSE if it produced no bytes. */
 static gboolean
 received_any (TpsConnection *connection, gssize n_bytes, gint code)
 {

@@ -8,7 +8,7 @@
  * They do not depend on the machine. */
 #define MAX_BUDGET_US 10000
 #define MAX_SCORE 16
-#define MIN_SCORE 4 /* short waits in a row before the first spin */
+#define MIN_SCORE 4 /* consecutive short waits before the first spin */
 #define MIN_REST 64
 #define MAX_REST 65536
 #define MIN_SLOTS 16

@@ -22,8 +22,8 @@
  * AMD's processors do so only after accesses with a pattern, so they need a prefetch of each line.
  * On an EPYC, prefetches of all lines were compared with prefetches of every other line, in sums of
  * random rows of a table of 256 MiB (tps_cpu_add_rows()). With prefetches of all lines, the sums
- * took 0.53 of the time for rows of 128 bytes, 0.76 for 256 bytes, 0.95 for 512 bytes, and 0.98 for
- * 1 KiB. */
+ * took 0.53 times as long for rows of 128 bytes, 0.76 for 256 bytes, 0.95 for 512 bytes, and 0.98
+ * for 1 KiB. */
 #define PAIRS_VENDOR "GenuineIntel"
 
 #define MIN_LINE_BYTES 32

@@ -115,7 +115,7 @@ static const Rule rules[] = {
   { "stream_pages", "pages", FIELD (stream_pages), BASE_PAIRS,
     .purpose = "a copy that bypasses the caches writes them side by side" },
   /* One core alone uses about half of the memory bandwidth. With the help of idle cores, an echo of
-   * 16 or 64 MiB through shared memory took 0.6 of the time, with the same amount of work
+   * 16 or 64 MiB through shared memory took 0.6 times as long, with the same amount of work
    * (//bench:transfer). */
   { "shared_stream_bytes", NULL, FIELD (shared_stream_bytes), BASE_LAST_LEVEL, .times = 4,
     .min = 2 * MIB, .max = 16 * MIB, .purpose = "idle cores help to copy this much" },

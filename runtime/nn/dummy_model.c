@@ -45,8 +45,8 @@ get_output (const DummyModel *self)
   return self->arrays[self->n_arrays - 3];
 }
 
-/* Returns one of the two arrays that hold, in turn, the gradients of the input and of the output of
- * the current layer. */
+/* Returns one of the two arrays that hold, alternately, the gradients of the input and of the
+ * output of the current layer. */
 static gfloat *
 get_gradient (const DummyModel *self, guint which)
 {

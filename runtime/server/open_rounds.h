@@ -39,7 +39,7 @@ typedef struct
   gint64 round_timeout_ns;
   gint64 version;       /* of the model; 0 = there is none */
   gboolean is_updating; /* an update is being computed */
-  gboolean has_round;   /* a round is open: */
+  gboolean has_round;   /* a round is open, and `round` is valid */
   TpsOpenRound round;
 } TpsUpdatingStatus;
 

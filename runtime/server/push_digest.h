@@ -28,8 +28,8 @@ TpsPushHash *tps_push_hash_new (void);
  * same kinds never have the same bytes. */
 void tps_push_hash_add_i64 (TpsPushHash *hash, gint64 value);
 void tps_push_hash_add_string (TpsPushHash *hash, const gchar *text);
-/* Adds shape, dtype and elements. A view that is all zero is no tensor, which differs from an empty
- * tensor. */
+/* Adds shape, dtype and elements. A view that is all zero means that there is no tensor, which
+ * differs from an empty tensor. */
 void tps_push_hash_add_tensor (TpsPushHash *hash, TpsTensorView tensor);
 /* Adds a tensor by the digests of its blocks. The result differs from that of
  * tps_push_hash_add_tensor(). */

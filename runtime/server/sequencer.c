@@ -14,7 +14,7 @@
 
 #include "runtime/base/sync.h"
 
-/* The number of commands that a thread runs, or passes to the observer, in a row before a worker
+/* The number of consecutive commands that a thread runs, or passes to the observer, before a worker
  * takes over. The thread may be an I/O thread, which must serve other connections. */
 #define MAX_IN_A_ROW 16
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tests the calls of cuBLAS for matrix products, with a fake library. For their results see the
+/* Tests the calls to cuBLAS for matrix products, with a fake library. For their results see the
  * conformance suite. */
 
 #include <dlfcn.h>

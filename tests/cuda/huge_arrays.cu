@@ -7,7 +7,7 @@
  *   huge_arrays --list
  *
  * It prints a line with the name and the result of each case. If a case does not fit into the
- * memory of the machine, the line has its need and the free memory. An error of CUDA ends the
+ * memory of the machine, the line has its need and the free memory. A CUDA error terminates the
  * program, because it may break the process. Another process can continue with --skip. The last
  * line counts the cases. Exit code: 0 if at least one case passed and none is wrong; 1 if a case is
  * wrong or CUDA fails; 2 for bad flags; 3, with the reason in the last line, if there is no GPU or

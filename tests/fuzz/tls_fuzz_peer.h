@@ -3,8 +3,7 @@
 /* The other end of an encrypted connection, for tls_fuzz.c: OpenSSL over a socket. It can leave the
  * protocol at any point, and then seal records of any content with the right keys.
  *
- * The random numbers of OpenSSL come from a fixed sequence, so a run can be repeated. Thread:
- * one. */
+ * OpenSSL's random numbers come from a fixed sequence, so a run can be repeated. Thread: one. */
 
 #pragma once
 

@@ -12,7 +12,7 @@ public.
 Angle brackets are for others' headers, quotes for ours, from the root of the tree
 ("runtime/tensor/tensor.h"). A .c file must include its own header first, which proves that
 the header is self-contained. Locks must be ours (runtime/base/sync.h), because GLib's are invisible
-to the thread sanitizer. The numbers of Thrift's fields are in the descriptors of plugin/wire only.
+to the thread sanitizer. Thrift's field numbers are in the descriptors of plugin/wire only.
 """
 
 import os

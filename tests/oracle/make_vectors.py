@@ -49,7 +49,7 @@ def emit_gradient(name, gradient):
 
 
 class BagAndLinears(nn.Module):
-    """Mean of embedding rows, linear layers in a row, softmax."""
+    """Mean of embedding rows, consecutive linear layers, softmax."""
 
     def __init__(self, rows, dim, outputs, n_layers, sparse):
         super().__init__()

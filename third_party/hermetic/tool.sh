@@ -2,9 +2,10 @@
 # Runs the program of the same name of the Debian packages, with their libraries. sysroot.bzl puts a
 # copy of this script into bin/ for each program.
 #
-# The script finds the packages by its own place, so that no command line and no output contains
-# their path, which is different on each machine. The packages are no inputs of Bazel, because
-# thousands of inputs take longer than most compilations. The hash of their lock stands for them:
+# The script finds the packages relative to its own path, so that no command line and no output
+# contains their path, which is different on each machine. The packages are not inputs of Bazel's
+# actions, because thousands of inputs take longer than most compilations. The hash of their lock
+# stands for them:
 # lock: %{lock}
 
 here=$(readlink -f "$0") || exit

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Small calls of some clients while many other connections are idle, in turn with the same calls
- * alone. The idle connections belong to a child process. Each of them has made one call, so the
- * server is known to serve it. */
+/* Small calls of some clients while many other connections are idle, alternating with the same
+ * calls alone. The idle connections belong to a child process. Each of them has made one call, so
+ * the server is known to serve it. */
 
 #pragma once
 
@@ -32,7 +32,7 @@ typedef struct
 void tps_transfer_idle_init (TpsTransferIdle *idle, guint n_idle);
 void tps_transfer_idle_clear (TpsTransferIdle *idle);
 
-/* Starts the child, which is this program with --load=idle. `server` listens at `address`. Both are
+/* Starts the child, which is this program with --load=idle. `server` listens on `address`. Both are
  * borrowed until tps_transfer_idle_stop(), which closes the child's pipes. Errors: UNAVAILABLE. */
 gboolean tps_transfer_idle_start (TpsTransferIdle *idle, TpsSupervisor *supervisor,
                                   const TpsChild *server, const gchar *address, gdouble seconds,

@@ -20,7 +20,7 @@ SSL *tps_tls_new_connection (TpsTls *tls);
  * Thread: any. */
 gboolean tps_tls_has_authorities (const TpsTls *tls);
 
-/* Returns the reason why the last call of OpenSSL on this thread failed, as static text, and clears
+/* Returns the reason why the last call to OpenSSL on this thread failed, as static text, and clears
  * the thread's error queue. */
 const gchar *tps_tls_take_reason (void);
 

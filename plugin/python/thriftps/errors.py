@@ -97,7 +97,7 @@ class Stale(ThriftPSError):
 
 
 class Duplicate(ThriftPSError):
-    """The push id was already used, for a push with different contents."""
+    """The push id has already been used, for a push with different contents."""
 
     code = ErrorCode.DUPLICATE
 

@@ -1,6 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 """Specifications of tables and models: optimizers and initial values. None selects the server's
-default, which is the default of PyTorch if PyTorch has the same optimizer.
+default, which is PyTorch's default if PyTorch has the same optimizer.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@
  * The digest does not protect against forgery, and need not: a trainer that forges a collision
  * affects only its own contribution.
  *
- * Elements are hashed in blocks, so that one visit to a block can hash it and add it up, and so
- * that several threads can hash blocks. Digests are meaningful only within one process and are
- * never sent.
+ * Elements are hashed in blocks: one visit to a block can hash it and add it up, and several
+ * threads can hash blocks. Digests are meaningful only within one process and are never sent.
  *
  * Elements in a device's memory are not read. The digest then covers only kind, weight, shape and
  * dtype, and a repeat in which these are equal counts as equal.

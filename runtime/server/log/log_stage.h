@@ -39,7 +39,7 @@ typedef struct
    * is written. */
   const TpsCommand *large;
   gint64 large_bytes; /* of the group */
-  GArray *waiting;    /* of TpsLogEntry: done() is to be called when the group is on the disk */
+  GArray *waiting;    /* of TpsLogEntry: done() must be called when the group is on the disk */
   TpsRecordPlan plan; /* of the record that is being encoded */
 } TpsLogStage;
 

@@ -60,8 +60,8 @@ extern const TpsRowStore tps_rows_on_host;
 extern const TpsRowStore tps_rows_on_device;
 
 /* The row stores, the host's first. A lookup calls begin_lookup() and end_lookup() in this order,
- * so that devices work while the host pools, and so that work on devices begins only when nothing
- * else can fail. Steps run in the opposite order, since only steps on devices can fail. */
+ * so devices work while the host pools, and work on devices begins only when nothing else can fail.
+ * Steps run in the opposite order, since only steps on devices can fail. */
 extern const TpsRowStore *const tps_row_stores[TPS_N_ROW_STORES];
 
 G_END_DECLS

@@ -12,7 +12,7 @@
  *   "none"        no compression
  *   "fp16"        FLOAT16, half the bytes. Values beyond 65504 become infinite, as in PyTorch's
  *                 fp16_compress_hook. A mean within the range stays finite, since the sum is
- *                 FLOAT32 (PyTorch adds in half precision, and divides before)
+ *                 FLOAT32 (PyTorch divides first, and adds in half precision)
  *   "bf16"        BFLOAT16, half the bytes, FLOAT32's range with 8 bits of precision
  *   "topk:RATIO"  this fraction of the values of dense buckets, in blocks; the rest is kept and
  *                 added to the next step's gradient (error feedback). Sparse buckets do not

@@ -39,7 +39,7 @@
 #define BLOCK_BYTES 8192 /* stays in the first-level cache */
 
 /* The beginning of the shared memory, before the slots. Successive exchanges use the two rows of
- * weights and of places in turn, because a rank may begin the next exchange while another rank
+ * weights and of places alternately, because a rank may begin the next exchange while another rank
  * still reads the row of the current exchange. */
 typedef struct
 {

@@ -4,8 +4,9 @@
  *
  * Every rank gathers the heads (weight, counts, ids) and the rows of all ranks. Both gathers are
  * issued together, because all ranks must issue collectives in the same order. Each rank then
- * merges the lists itself, by ascending ids and, for each id, in rank order. Therefore all ranks
- * get the same bits as from the averaging server. Data from other ranks are checked before use. */
+ * merges the lists itself, in ascending id order and, for each id, in rank order. Therefore all
+ * ranks get the same bits as from the averaging server. Data from other ranks are checked before
+ * use. */
 
 #include "runtime/trainer/ports/hook.h"
 

@@ -229,7 +229,7 @@ TEST_F (Nccl, ErrorsIncludeTheMessageOfNccl)
              "of the fake (Call to connect failed)");
 }
 
-/* NCCL does not use the pool, and reports a lack of memory as an error of CUDA. So the pool must be
+/* NCCL does not use the pool, and reports a lack of memory as a CUDA error. So the pool must be
  * trimmed before a second attempt. */
 TEST_F (Nccl, ACommunicatorWithoutMemoryIsCreatedOnceMoreAfterThePoolWasTrimmed)
 {

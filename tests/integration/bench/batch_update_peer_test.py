@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""//bench:batch_update next to PyTorch: passes in turn, one ratio."""
+"""//bench:batch_update next to PyTorch: alternating passes, one ratio."""
 
 import json
 import os

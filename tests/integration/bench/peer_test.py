@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""--peer=pytorch: the same work on PyTorch's own RPC, in turn with ours, and the ratios of both."""
+"""--peer=pytorch: the same work on PyTorch's own RPC, alternating with ours, and both ratios."""
 
 import junit
 import launcher

@@ -123,7 +123,7 @@ protected:
     return result.message;
   }
 
-  /* Makes the next update, in turn with the client and with the blocking stub. */
+  /* Makes the next update, alternately with the client and with the blocking stub. */
   std::string
   update (TpsModelClient *client)
   {

@@ -53,7 +53,7 @@ struct Value
   Type value_type = Stop; /* List, Set, Map */
   std::vector<std::pair<int16_t, Value>>
       fields;               /* Struct: in this order; a field may occur twice */
-  std::vector<Value> items; /* List, Set: elements; Map: keys and values in turn */
+  std::vector<Value> items; /* List, Set: elements; Map: keys and values alternately */
 
   /* Returns the first field of a Struct with this id, or null. */
   const Value *find (int16_t id) const;
@@ -99,7 +99,7 @@ struct Incomplete : std::runtime_error
   using std::runtime_error::runtime_error;
 };
 
-/* Thrown if the bytes are no message and cannot become one with more bytes. */
+/* Thrown if the bytes are not a message and cannot become one with more bytes. */
 struct Malformed : std::runtime_error
 {
   using std::runtime_error::runtime_error;

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A device whose exported memory can be opened in the exporting process. It checks the rule of CUDA
- * that memory must be closed before it is freed. */
+/* A device whose exported memory can be opened in the exporting process. It checks CUDA's rule that
+ * memory must be closed before it is freed. */
 
 #pragma once
 

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Builds and starts a client of generated code in each language, with the packages of Debian.
+"""Builds and starts a client of generated code in each language, with Debian's packages.
 
 A language is a function: it takes a `Workshop` and the path of a program, and returns the command
 that runs the program. Its generated code comes from the stock compiler and the stock IDL.

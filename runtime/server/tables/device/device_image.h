@@ -21,7 +21,7 @@ gboolean tps_device_rows_capture (TpsDeviceRows *rows, gsize slot, gsize n, gpoi
                                   gfloat *state, gint64 *lsn, GError **error);
 
 /* Writes rows, their state and their LSNs to the device. No other thread may have the table. Calls
- * must be made by ascending slots. `state` is not read if there is none. Blocks. Errors:
+ * must be made in ascending slot order. `state` is not read if there is none. Blocks. Errors:
  * DEVICE_LOST, RESOURCE_EXHAUSTED. */
 gboolean tps_device_rows_fill (TpsDeviceRows *rows, gsize slot, gsize n, gconstpointer from,
                                const gfloat *state, const gint64 *lsns, GError **error);
