@@ -18,7 +18,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 ENTRIES=18 # printed functions
-RATE=1999  # samples a second
+RATE=1999  # samples per second
 
 # Each line has the name of a path, the benchmark, and its flags.
 PROFILES='

@@ -69,7 +69,7 @@ check_table (const Run *run, GError **error)
   return FALSE;
 }
 
-/* Returns the peak memory of the server without the table and, with a log, without the LSNs of its
+/* Returns the server's peak memory, not counting the table and, with a log, the LSNs of its
  * rows. */
 static gdouble
 get_memory_mib (const Run *run)

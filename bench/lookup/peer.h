@@ -30,9 +30,9 @@ typedef struct
   gchar *reason;   /* why there is no peer; NULL = there is one */
 } TpsLookupPeer;
 
-/* Starts the peer. `bags` is borrowed. If a library of the peer is missing, the call succeeds with
- * `reason` and without a child. The caller must clear `peer`, after an error, too. Blocks. Errors:
- * UNAVAILABLE, and those of files. */
+/* Starts the peer. `bags` is borrowed. If one of the peer's libraries is missing, the call succeeds
+ * with `reason` and without a child. The caller must clear `peer`, after an error, too. Blocks.
+ * Errors: UNAVAILABLE, and those of files. */
 gboolean tps_lookup_peer_start (TpsLookupPeer *peer, TpsLookupPeerKind kind,
                                 const TpsLookupBags *bags, TpsBenchRun *run, GError **error);
 void tps_lookup_peer_clear (TpsLookupPeer *peer);

@@ -98,7 +98,7 @@ class Network:
         subprocess.run(["ip", "-n", namespace, *command.split()], check=True)
 
     def set_option(self, namespace, name, value):
-        """Sets an option of the kernel (sysctl) for one namespace."""
+        """Sets a kernel option (sysctl) for one namespace."""
         subprocess.run(["ip", "netns", "exec", namespace, "sh", "-c", 'echo "$1" >"/proc/sys/$2"',
                         "sh", value, name], check=True)
 

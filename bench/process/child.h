@@ -36,7 +36,7 @@ gchar *tps_child_receive_from_script (TpsChild *child, GError **error);
  * result. */
 gchar *tps_child_ask (TpsChild *child, const gchar *line, GError **error);
 
-/* Returns the complete output of a child that ends by itself, and forgets the child as
+/* Returns the complete output of a child that exits by itself, and forgets the child as
  * tps_supervisor_reap() does. The caller owns the result. Blocks. Errors: ABORTED if the exit
  * status is not 0, or after an interrupt. */
 gchar *tps_child_receive_all (TpsChild *child, GError **error);

@@ -8,8 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* Installs the handlers: SIGINT and SIGTERM set the flag, and a second signal of the same kind ends
- * the process at once. SIGPIPE is ignored. */
+/* Installs the handlers: SIGINT and SIGTERM set the flag, and a second signal of the same kind
+ * terminates the process at once. SIGPIPE is ignored. */
 void tps_interrupt_install (void);
 
 /* Returns TRUE if the flag is set. Thread: any. */

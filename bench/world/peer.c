@@ -80,7 +80,7 @@ tps_peer_start (TpsSupervisor *supervisor, const gchar *name, const gchar *title
 void
 tps_peer_free (TpsPeer *peer)
 {
-  g_clear_pointer (&peer->child, tps_child_free); /* closing the input ends the peer */
+  g_clear_pointer (&peer->child, tps_child_free); /* the peer exits when its input is closed */
   tps_bench_results_free (peer->results);
   g_free (peer->version);
   g_free (peer);

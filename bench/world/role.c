@@ -220,8 +220,8 @@ end (Role *role, GBytes *stop, GError **error)
   return n_bytes == 0;
 }
 
-/* Waits until the master ends the run. Errors: the run has failed; the master has ended; the master
- * has not replied for a long time. */
+/* Waits until the master ends the run. Errors: the run has failed; the master has exited; the
+ * master has not replied for a long time. */
 static gboolean
 wait_for_stop (Role *role, GError **error)
 {

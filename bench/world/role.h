@@ -14,7 +14,7 @@ G_BEGIN_DECLS
 typedef gboolean (*TpsFillServer) (gpointer user_data, guint server, TpsPluginOptions *options,
                                    GError **error);
 
-/* Runs a role. Returns if the master ends the run, if the master has ended or does not respond, or
+/* Runs a role. Returns if the master ends the run, if the master has exited or does not respond, or
  * if a signal arrives. `flags` are lines "name=value" of all flags; the master compares them with
  * its own. Returns the exit status: 0 if the run has succeeded or a signal has arrived, otherwise
  * 1. Prints errors to stderr with the name of the role. The reason of a failed run is printed only

@@ -121,7 +121,7 @@ gchar *tps_world_get_welcome_key (guint rank);
 /* Returns the key by which a role confirms that it has seen the stop. */
 gchar *tps_world_get_stopped_key (guint rank);
 
-/* When this key exists, all roles must end. The value is the reason of the failure; empty =
+/* When this key exists, all roles must exit. The value is the reason of the failure; empty =
  * success. */
 #define TPS_WORLD_STOP_KEY "world/stop"
 

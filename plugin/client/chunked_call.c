@@ -18,7 +18,7 @@
 #include "runtime/base/error.h"
 
 #define PUT_WINDOW 3
-#define FRAME_HEAD_BYTES 512 /* upper bound of put_chunk's message without its data */
+#define FRAME_HEAD_BYTES 512 /* upper bound of put_chunk's message, not counting its data */
 #define MAX_REFUSALS 3       /* consecutive, without progress */
 #define NS_PER_MS ((gint64) 1000000)
 #define FIRST_DELAY_NS (10 * NS_PER_MS)

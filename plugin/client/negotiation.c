@@ -66,8 +66,8 @@ take_waiting (TpsClientLink *link)
   return calls;
 }
 
-/* Passes the offers of the peer to the pool. After a failure, all facts must be zero. A malformed
- * reply counts as a reply without offers. */
+/* Passes the peer's offers to the pool. After a failure, all facts must be zero. A malformed reply
+ * counts as a reply without offers. */
 static void
 tell_pool (TpsSegmentPool *pool, const TpsPeerFacts *facts, const GError *failure)
 {

@@ -7,10 +7,10 @@
  *   unknown service or method   The peer gives no information: all facts are zero.
  *   any other error             The waiting calls fail. The next call that needs the facts repeats
  *                               the request.
- *   lost connection             The next link repeats the request. After MAX_REQUESTS_LOST losses
- *                               in a row, some links skip the request, and their facts are zero,
- *                               because some servers close the connection if a request names an
- *                               unknown service.
+ *   lost connection             The next link repeats the request. After MAX_REQUESTS_LOST
+ *                               consecutive losses, some links skip the request, and their facts
+ *                               are zero, because some servers close the connection if a request
+ *                               names an unknown service.
  *
  * If a peer never replies, waiting calls end at their deadlines, and tensors travel inline. */
 

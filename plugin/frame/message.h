@@ -103,7 +103,7 @@ typedef struct
   gsize pool_limit;
   gsize n_bytes_dropped;
 
-  /* The charges of the message to the budget of the pool, without its bodies; see
+  /* The charges of the message to the pool's budget, not counting its bodies; see
    * tps_message_charge(). */
   TpsCharge charge;   /* with a reference to the budget; may exceed `n_bytes_held` */
   gsize n_bytes_head; /* the share of the head in `n_bytes_held`, as allocated */

@@ -41,7 +41,7 @@ typedef struct TpsScanner TpsScanner;
 typedef struct
 {
   gsize max_message_bytes; /* limit of a frame, or of all bytes of an unframed message */
-  /* Limit of a message without its bodies, at most 1 GiB; 0 = the smaller of 64 MiB and
+  /* Limit of a message, not counting its bodies, at most 1 GiB; 0 = the smaller of 64 MiB and
    * max_message_bytes. */
   gsize max_head_bytes;
   TpsBufferPool *bodies; /* a reference is taken; NULL = the default pool */

@@ -5,7 +5,7 @@
  * It reads values from a message that was received and checked as a whole, so they are consistent:
  * every length, count and type is correct, nesting is bounded, and no field occurs twice. It also
  * refuses to return a value as a different type (generated code does not check the element types of
- * lists and maps). Replies use the protocol of the peer, binary or compact, framed or not.
+ * lists and maps). Replies use the peer's protocol, binary or compact, framed or not.
  *
  * The code that Thrift 0.17 to 0.24 generates behaves as follows, with this protocol (left) and
  * with the library's own protocol (right; Debian's 0.17):

@@ -65,7 +65,7 @@ void tps_http_connections_get_counts (const TpsHttpConnections *connections,
  * lives. */
 TpsHttpConnection *tps_http_connection_of (SoupServerMessage *message);
 
-/* Return the address of the peer as text for the log, borrowed, and TRUE if the peer is on this
+/* Return the peer's address as text for the log, borrowed, and TRUE if the peer is on this
  * machine. */
 const gchar *tps_http_connection_get_peer (const TpsHttpConnection *connection);
 gboolean tps_http_connection_is_local (const TpsHttpConnection *connection);

@@ -296,8 +296,8 @@ check_right (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *pa
 }
 
 /* Refuses requests that a page of another site makes a browser send. The browser runs on a trusted
- * host, so the address of the peer is no protection. Browsers add the origin of the page to such a
- * POST. They do not send it with this content type unless the server has permitted it. */
+ * host, so the peer's address does not protect against it. Browsers add the origin of the page to
+ * such a POST. They do not send it with this content type unless the server has permitted it. */
 static gboolean
 check_post (TpsHttpRequest *request)
 {

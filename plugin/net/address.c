@@ -416,7 +416,7 @@ is_same_host (const SocketAddress *a, const SocketAddress *b)
  * share no link, and lose no packets. A congestion control that paces (BBR) mistakes pauses of the
  * other end for the limit of a link. In measurements, 1 MiB took either 0.14 ms or 0.38 ms,
  * unpredictably, and 64 MiB took 26 ms instead of 12. Every kernel has "reno", and every process
- * may choose it. Connections to other hosts keep the choice of the system. */
+ * may choose it. Connections to other hosts keep the system's choice. */
 static void
 choose_congestion_control (gint fd)
 {

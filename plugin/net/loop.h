@@ -67,9 +67,9 @@ gint64 tps_loop_get_event_ns (const TpsLoop *loop);
  * the loop's. */
 gboolean tps_loop_expects_more (TpsLoop *loop);
 
-/* Returns TRUE on the thread of a loop if its current wake-up brought a single event and no
- * function is posted. Longer work in the running callback then delays no other event that has
- * arrived. Returns FALSE on other threads. Thread: any. */
+/* Returns TRUE on a loop's thread if its current wake-up has a single event and no function is
+ * posted. Longer work in the running callback then delays no other event that has arrived. Returns
+ * FALSE on other threads. Thread: any. */
 gboolean tps_loop_is_undisturbed (void);
 
 /* Yields the core to other threads for a moment. Returns FALSE if the yield took long: another

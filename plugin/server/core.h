@@ -44,7 +44,7 @@ typedef struct
   TpsCounter *accepted;
   TpsCounter *refused;
   TpsGauge *open;
-  TpsCounter *received_bytes; /* like sent_bytes, without the bytes of encryption */
+  TpsCounter *received_bytes; /* like sent_bytes, not counting the bytes of encryption */
   TpsCounter *sent_bytes;
 } TpsServerCounts;
 

@@ -117,8 +117,8 @@ end_throttle (gpointer data)
   set_throttled (session, FALSE);
 }
 
-/* Stops reading until `until_ns`. Must be called on the thread of the loop. A closed connection
- * must have no timer. */
+/* Stops reading until `until_ns`. Must be called on the loop's thread. A closed connection must
+ * have no timer. */
 static void
 begin_throttle (TpsSession *session, gint64 until_ns)
 {

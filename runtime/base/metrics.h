@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Named spans of time, grouped: type -> key -> metric, as in the metrics logger of the original
- * implementations, always in milliseconds.
+/* Named spans of time, grouped: type -> key -> metric, as in the metrics logger of the PyTorch
+ * benchmarks that bench/ repeats, always in milliseconds.
  *
  * Recording takes one lock and a few hash look-ups. Samples are kept in the order in which metrics
  * were started; for each type and name the newest TPS_METRICS_MAX_SAMPLES are kept.

@@ -8,8 +8,8 @@
  * the share of one core, and the share of the last-level cache is limited to
  * TPS_MACHINE_MAX_L3_PER_CORE.
  *
- * Shares are minima over the processors of the machine, not of the process: processes on one
- * machine must find equal sizes, regardless of the processors on which they may run.
+ * Shares are minima over the machine's processors, not the process's: processes on one machine must
+ * find equal sizes, regardless of the processors on which they may run.
  */
 
 #pragma once

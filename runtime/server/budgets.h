@@ -8,7 +8,7 @@
  *                     forgotten: tensors, heads
  *   │   └── shared    memory segments shared with clients
  *   ├── averages      sums in progress and averages kept for repeats; waiting contributions,
- *                     without their tensors
+ *                     not counting their tensors
  *   ├── replies       replies from the moment they are encoded until they are sent; results of
  *                     lookups; temporary space
  *   ├── transfers     chunked requests and replies

@@ -22,7 +22,7 @@ struct Tensor
 class Vectors
 {
 public:
-  // Reads a file in the runfiles. If that fails, it ends the test program.
+  // Reads a file in the runfiles. If that fails, it terminates the test program.
   explicit Vectors (const std::string &path = "tests/oracle/vectors.txt");
 
   bool
@@ -30,7 +30,7 @@ public:
   {
     return tensors_.count (name) > 0;
   }
-  // Returns a tensor. If there is no tensor of this name, it ends the test program.
+  // Returns a tensor. If there is no tensor of this name, it terminates the test program.
   const Tensor &get (const std::string &name) const;
   const std::vector<float> &
   floats (const std::string &name) const

@@ -26,7 +26,7 @@ for package in "$packages"/*.deb; do
   dpkg-deb --fsys-tarfile "$package" | tar -x -C "$root" --no-same-owner $exclude
 done
 
-# A link to / refers to the root of the machine, but must refer to the root of the packages.
+# A link to / refers to the machine's root, but must refer to the packages' root.
 find "$root" -lname '/*' | while read -r link; do
   ln -s -f -n -r "$root$(readlink "$link")" "$link"
 done

@@ -18,7 +18,7 @@ typedef struct
 } TpsOpensslServer;
 
 /* Starts s_server in the folder of `certificate` with the options `flags` (such as "-WWW"), and
- * waits until it listens. s_server writes the received bytes to `output`, and ends after
+ * waits until it listens. s_server writes the received bytes to `output`, and exits after
  * `n_connections`; 0 = never. After an error, the caller must call tps_openssl_server_stop().
  * Blocks. Errors: UNAVAILABLE. */
 gboolean tps_openssl_server_start (TpsOpensslServer *server, TpsSupervisor *supervisor,

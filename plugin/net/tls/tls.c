@@ -272,8 +272,8 @@ set_protocol (const TpsTls *tls, SSL_CTX *context)
   SSL_CTX_set_session_cache_mode (context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_max_cert_list (context, MAX_CHAIN_BYTES);
   SSL_CTX_set_verify_depth (context, MAX_CHAIN_DEPTH);
-  /* The file contains the chain. OpenSSL must not search the authorities of the system for it in
-   * every handshake. */
+  /* The file contains the chain. OpenSSL must not search the system's authorities for it in every
+   * handshake. */
   SSL_CTX_set_mode (context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER
                                  | SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
   /* A call processes only one record, so that a flood of records without data cannot occupy the

@@ -17,8 +17,8 @@
  * would cost copies: before each record, OpenSSL moves all bytes that it has read ahead to the
  * front of the buffer.
  *
- * OpenSSL checks the certificate of the peer during the handshake. Only a URI is compared here, at
- * the end of the handshake. */
+ * OpenSSL checks the peer's certificate during the handshake. Only a URI is compared here, at the
+ * end of the handshake. */
 
 #include "plugin/net/tls/tls_channel.h"
 

@@ -361,7 +361,7 @@ tps_model_server_update_and_fetch (TpsModelServer *server, const TpsModelPush *p
 /* ---- departed trainers ---- */
 
 /* Marks departed trainers as lost. Some clients open a connection for each call and close it after
- * the answer. A trainer is therefore not lost if its connection brought at most one push and the
+ * the answer. A trainer is therefore not lost if its connection carried at most one push and the
  * round of this push has ended. The lock must be held. */
 static void
 lose_trainers (TpsModelServer *server, const GArray *departed, TpsUpdatingOutput *output)

@@ -42,7 +42,7 @@ typedef struct
 struct TpsTenant
 {
   gchar *name;
-  gint64 (*get_now_ns) (void); /* NULL = a clock of the system */
+  gint64 (*get_now_ns) (void); /* NULL = a system clock */
   TpsBudget *tables;           /* in host memory */
   TpsBudget *table_quota;      /* in the host and on devices */
   TpsJobGroup *jobs;

@@ -19,7 +19,7 @@ G_BEGIN_DECLS
 /* Returns an estimate of the size of the table's file in bytes, for progress. */
 guint64 tps_table_file_estimate (const TpsTable *table);
 
-/* Returns the number of bytes of a row in a file, without its id. */
+/* Returns the number of bytes of a row in a file, not counting its id. */
 gsize tps_table_file_get_row_bytes (const TpsTable *table);
 
 /* The rows of a file. */

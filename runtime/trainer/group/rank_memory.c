@@ -88,8 +88,8 @@ map (gint fd, guint rank, guint size, gsize n_bytes)
   memory->size = size;
   memory->n_bytes = n_bytes;
   memory->fd = fd;
-  /* This counts the processors of the machine, not of this process, because each rank may be bound
-   * to a core of its own. */
+  /* This counts the machine's processors, not this process's, because each rank may be bound to a
+   * core of its own. */
   memory->spin_ns = size <= tps_machine_get ()->n_processors ? SPIN_NS : 0;
   memory->header = mapped;
   memory->header->ranks[rank].pid = (guint32) getpid ();

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One step has the order of the originals: next batch, zero gradients, forward pass and loss,
- * backward pass, optimizer. The backward pass waits for all hooks. A failed step leaves its spans
- * open, and summaries ignore open spans. */
+/* One step has the order of the PyTorch benchmarks that bench/ repeats: next batch, zero gradients,
+ * forward pass and loss, backward pass, optimizer. The backward pass waits for all hooks. A failed
+ * step leaves its spans open, and summaries ignore open spans. */
 
 #include "runtime/trainer/parts/pass_parts.h"
 

@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The original moves the batches to the trainer's GPU. Here, the pass moves them after every kind
- * of preprocessing. This preprocessing only refuses batches that do not fit the model. The batches
- * are still in host memory, and no other trainer depends on this trainer yet. */
+/* The PyTorch benchmark that //bench:parameter_server repeats moves the batches to the trainer's
+ * GPU. Here, the pass moves them after every kind of preprocessing. This preprocessing only refuses
+ * batches that do not fit the model. The batches are still in host memory, and no other trainer
+ * depends on this trainer yet. */
 
 #include "runtime/trainer/parts/pass_parts.h"
 

@@ -3,10 +3,10 @@
 /* Assignment of averages to servers.
  *
  * By bucket: each bucket has one owner among all servers, and every trainer sends the bucket to its
- * owner. Averages are therefore exact for any number of servers. By trainer (the originals'
- * layout): a trainer sends all buckets to one server, and a server averages only its own trainers.
- * The assignments are pure functions of the arguments, so every process computes the same
- * assignment.
+ * owner. Averages are therefore exact for any number of servers. By trainer (the layout of the
+ * PyTorch benchmarks that bench/ repeats): a trainer sends all buckets to one server, and a server
+ * averages only its own trainers. The assignments are pure functions of the arguments, so every
+ * process computes the same assignment.
  */
 
 #pragma once

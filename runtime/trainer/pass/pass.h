@@ -150,9 +150,9 @@ void tps_pass_alive (TpsPass *pass, gint64 until_ns);
  * each step. */
 gboolean tps_pass_check_cancelled (TpsPass *pass, GError **error);
 
-/* Metrics of the trainer: the originals' record_start, record_end and record_method. On a device,
- * record_start() and record_end() measure the work queued on the model's stream, by the device's
- * clock (device_spans.h). Errors: as in runtime/base/metrics.h. */
+/* Metrics of the trainer: record_start, record_end and record_method of the PyTorch benchmarks that
+ * bench/ repeats. On a device, record_start() and record_end() measure the work queued on the
+ * model's stream, by the device's clock (device_spans.h). Errors: as in runtime/base/metrics.h. */
 gboolean tps_pass_record_start (TpsPass *pass, const gchar *type, const gchar *key,
                                 const gchar *name, GError **error);
 gboolean tps_pass_record_end (TpsPass *pass, const gchar *type, const gchar *key, GError **error);

@@ -11,7 +11,7 @@
  * project's. With --own-server, a TpsServer with only the project's services replaces the host's
  * server. With --tls-cert, that server encrypts connections of clients that use TLS. With
  * --generated, the project's services are generated processors. The program prints "listening on
- * PORT", and ends when its standard input ends. */
+ * PORT", and exits when its standard input ends. */
 
 #include <stdio.h>
 #include <stdlib.h>

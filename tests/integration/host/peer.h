@@ -78,7 +78,7 @@ private:
   std::string received_;
 };
 
-/* A server in a child process. It prints "listening on ADDRESS", and ends with its standard input
+/* A server in a child process. It prints "listening on ADDRESS", and exits with its standard input
  * or on SIGTERM. */
 class Process
 {

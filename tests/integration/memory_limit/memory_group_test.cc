@@ -111,7 +111,7 @@ TEST_F (MemoryGroupTest, TheReasonIsNamedIfTheTreeRefuses)
   EXPECT_THAT (MemoryGroup (1, root_).WhyNot (), HasSubstr ("cgroup.subtree_control: Is a dir"));
 }
 
-// This test uses the kernel of the machine.
+// This test uses the machine's kernel.
 TEST (MemoryGroupOfTheMachine, IsMadeOrTheReasonIsNamed)
 {
   MemoryGroup group (64 << 20);

@@ -254,8 +254,8 @@ TEST_F (CrowdTest, ATenantWithManyConnectionsHasNoMoreTurnsThanOneWithASingleCon
   EXPECT_LE (turn, 2 * n_quiet + 1); // every other turn, after the running call
 }
 
-// If a peer continues after refusals, the server reads from it only a few times a second. The peer
-// still gets its replies.
+// If a peer continues after refusals, the server reads from it only a few times per second. The
+// peer still gets its replies.
 TEST_F (QuotaTest, APeerThatIgnoresRefusalsIsReadSlowly)
 {
   constexpr int n_calls = 8;

@@ -121,7 +121,7 @@ public:
     continue_and_check ();
   }
 
-  /* The operations, writes and syncs of the history, without the recovery. */
+  /* The operations, writes and syncs of the history, not counting the recovery. */
   uint64_t
   n_operations () const
   {

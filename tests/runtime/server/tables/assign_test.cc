@@ -110,7 +110,7 @@ protected:
 
 } // namespace
 
-/* Random pushes and assignments with old and new LSNs. A row that has changed after the LSN of an
+/* Random pushes and assignments with old and new LSNs. A row that changed after the LSN of an
  * assignment must keep its value. */
 TEST_F (Assign, KeepsTheNewest)
 {

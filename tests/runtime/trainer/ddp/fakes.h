@@ -161,7 +161,7 @@ private:
   std::vector<TpsParameter> parameters_;
 };
 
-/* Returns the layers of the original DummyModel in full size. */
+/* Returns the layers of the PyTorch benchmark's DummyModel in full size. */
 std::vector<FakeModel::Parameter> dummy_model_parameters (bool is_sparse);
 
 /* Runs `body` (rank) on one thread per rank, and waits for all threads. */
