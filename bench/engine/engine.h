@@ -4,7 +4,7 @@
  * disturbance of the machine therefore affects all systems.
  *
  * A row is a group of tasks: systems that are compared with each other. The tasks of a row run one
- * after the other. Each round starts with another task of the row, because a run affects caches and
+ * after another. Each round starts with another task of the row, because a run affects caches and
  * the placement of threads. A line of progress on stderr shows the running task and the remaining
  * time. A terminal rewrites the line in place; otherwise a new line appears every few seconds.
  *

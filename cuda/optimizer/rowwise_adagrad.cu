@@ -2,7 +2,7 @@
 
 /* The formula and the order of the squares are in runtime/device/cpu/optimizer/rowwise_adagrad.c.
  *
- * A team has 16 partial sums. Each of its threads holds V neighbouring sums, so that it reads V
+ * A team has 16 partial sums. Each of its threads holds V neighbouring sums, and thus reads V
  * neighbouring values at once. Every step of the reduction, first in the team and then in a thread,
  * adds the upper half of the sums to the lower half. A team updates two rows, whose reads are in
  * flight together. The kernel is memory-bound: 12 bytes per value and 8 per row. The second read of

@@ -11,8 +11,8 @@ entry_name (gconstpointer entry)
   return *(const gchar *const *) entry;
 }
 
-/* Searches added entries before built-in ones, the last added entry first, so that it replaces
- * others of its name. The lock is held. */
+/* Searches added entries before built-in ones, the last added entry first. An added entry thus
+ * replaces earlier entries of the same name. The lock is held. */
 static gconstpointer
 find_locked (TpsRegistry *registry, const gchar *name)
 {

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A line is the queue of a stream. An event refers to a point in a line, so that it outlives the
- * stream. A wait for a point runs the work of the line up to this point, on the waiting thread,
- * with the lock held. */
+/* A line is the queue of a stream. An event holds a reference to a point in a line, and thus
+ * outlives the stream. A wait for a point runs the work of the line up to this point, on the
+ * waiting thread, with the lock held. */
 
 #include "tests/runtime/fake_device/queue.h"
 

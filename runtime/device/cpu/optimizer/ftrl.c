@@ -19,7 +19,7 @@
  *   z = - (v * (beta / alpha + l2) + sign (v) * l1)
  *
  * Its first update then continues from v: without l1 and l2, v -= alpha / (beta + |d|) * d. Rows of
- * zeros behave as in the paper. (TensorFlow leaves z at 0 in this case, so that its first update
+ * zeros behave as in the paper. (TensorFlow leaves z at 0 in this case, and its first update
  * shrinks v towards 0.) While every d of a value has been 0, n is 0 and the value does not change.
  *
  * State: z [dim], n [dim].

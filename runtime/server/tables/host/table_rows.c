@@ -6,7 +6,7 @@
  * of versions). A writer makes the version odd, changes the row, and sets the version to the next
  * even number. A reader notes an even version, copies the row, and accepts the copy if the version
  * is still the same. Readers thus write no shared memory and never delay a writer. After MAX_TRIES
- * failures, a reader takes the lock like a writer, so that it waits for the update of one row.
+ * failures, a reader takes the lock like a writer, and thus waits for the update of one row.
  *
  * Memory model. The words of rows are atomic: a writer stores them with release, and a reader loads
  * them with acquire. A reader that loads a word of an update therefore also sees the odd version
