@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A line is the queue of a stream. An event holds a reference to a point in a line, and thus
+/* A line is the queue of a stream. An event holds a reference to the line of its point, and thus
  * outlives the stream. A wait for a point runs the work of the line up to this point, on the
  * waiting thread, with the lock held. */
 
