@@ -40,7 +40,7 @@ make_context (TpsDdpRpcOptions *o)
       "NAME" },
     { "lr", 0, 0, G_OPTION_ARG_DOUBLE, &o->lr, "learning rate of tables and layers (0.05)", "X" },
     { "sequential-lookups", 0, 0, G_OPTION_ARG_NONE, &o->sequential_lookups,
-      "look up one table after the other, as the original does, to show the effect of concurrency",
+      "look up one table after another, as the original does, to show the effect of concurrency",
       NULL },
     { "trainer-device", 0, 0, G_OPTION_ARG_STRING, &o->trainer_device,
       "device of the dense layers: cpu, cuda (in turn, if there are several) or cuda:N (cpu)",

@@ -131,7 +131,7 @@ add_entries (GOptionContext *context, TpsLookupOptions *o)
       "exponent of the Zipf distribution (1.05)", "X" },
     { "remote-ids", 0, 0, G_OPTION_ARG_INT64, &o->n_ids, "rows of a lookup by RPC (2000)", "N" },
     { "calls", 0, 0, G_OPTION_ARG_INT64, &o->n_calls,
-      "lookups and small calls of a round, one after the other (2000)", "N" },
+      "lookups and small calls of a round, one at a time (2000)", "N" },
     { "clients", 0, 0, G_OPTION_ARG_INT, &o->n_clients, "clients under load (4)", "N" },
     { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->seconds,
       "length of a round of load, of lookups and of pushes (1)", "S" },

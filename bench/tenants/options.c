@@ -27,8 +27,8 @@ add_entries (GOptionContext *context, TpsTenantsOptions *o)
 {
   const GOptionEntry entries[] = {
     { "ids", 0, 0, G_OPTION_ARG_INT64, &o->n_ids, "rows of a measured lookup (20)", "N" },
-    { "calls", 0, 0, G_OPTION_ARG_INT64, &o->n_calls,
-      "lookups of a round, one after the other (2000)", "N" },
+    { "calls", 0, 0, G_OPTION_ARG_INT64, &o->n_calls, "lookups of a round, one at a time (2000)",
+      "N" },
     { "clients", 0, 0, G_OPTION_ARG_INT, &o->n_clients, "connections of the other tenant (32)",
       "N" },
     { "flood-ids", 0, 0, G_OPTION_ARG_INT64, &o->n_flood_ids, "rows of its lookups (2000)", "N" },

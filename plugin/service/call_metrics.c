@@ -47,7 +47,7 @@ static const TpsFamily in_flight = {
 
 static const TpsFamily durations = {
   .name = "request_duration_seconds",
-  .help = "Time from the arrival of a request to its reply, of failed requests too.",
+  .help = "Time from the arrival of a request to its reply, including failed requests.",
   .kind = TPS_FAMILY_HISTOGRAM,
   .labels = { "method" },
 };

@@ -82,7 +82,7 @@ tps_stream_listen (const gchar *address, gchar **bound, GError **error)
 
   if (fd < 0 || bind (fd, &parsed.any, length) != 0 || listen (fd, 128) != 0
       || getsockname (fd, &parsed.any, &length) != 0)
-    return fail (fd, "listen at", address, error);
+    return fail (fd, "listen on", address, error);
   *bound = parsed.any.sa_family == AF_UNIX
                ? g_strdup (address)
                : g_strdup_printf ("127.0.0.1:%u", ntohs (parsed.in.sin_port));

@@ -172,7 +172,7 @@ check_head (TpsSegmentReader *reader, TpsHeadVerdict verdict, guint32 version, g
   if (memcmp (&reader->head.id, id, sizeof *id) != 0)
     return refuse (reader, 0, "the segment belongs to another log", error);
   if (reader->head.number != number)
-    return refuse (reader, 0, "the segment has another number than its file", error);
+    return refuse (reader, 0, "the number in the segment differs from that of its file", error);
   return TRUE;
 }
 

@@ -498,7 +498,7 @@ TEST_F (LogTest, AMissingSegmentIsNamed)
   EXPECT_THAT (refusal (), HasSubstr ("log: segment 00000000000000000002.log is missing"));
   segment (3) = segment (1);
   disk_.remove_file ("log/00000000000000000001.log");
-  EXPECT_THAT (refusal (), HasSubstr ("the segment has another number than its file"));
+  EXPECT_THAT (refusal (), HasSubstr ("the number in the segment differs from that of its file"));
 }
 
 TEST_F (LogTest, ForeignFoldersAreRefused)
