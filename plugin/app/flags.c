@@ -280,7 +280,7 @@ static const TpsOption options[] = {
     .help = "Upper bounds of the buckets of durations, in the text formats of metrics" },
   { "slow-calls", TPS_OPTION_UINT, FIELD (tracing.n_slow_calls), "N", "0",
     .max = TPS_SLOW_CALLS_MAX, .meaning = "32 with --http, otherwise 0",
-    .expected = "0 to 256; 0 for the default",
+    .expected = "0 to 256; 0 for none",
     .help = "Number of the slowest calls of each of the last five minutes that are kept, with the "
             "times of their phases" },
   { "otlp", TPS_OPTION_TEXT, FIELD (otlp), "URL", .meaning = "none", .check = check_otlp,
@@ -512,7 +512,7 @@ finish (TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
   if (flags->tracing.sampling > 0 && flags->otlp == NULL)
     return refuse (error, "--trace-sampling needs --otlp=URL");
   flags->tracing.has_exporter = flags->otlp != NULL;
-  if (flags->tracing.n_slow_calls == 0 && flags->http != NULL && flags->http[0] != NULL)
+  if (tps_arguments_get (arguments, "slow-calls") == NULL && flags->http != NULL)
     flags->tracing.n_slow_calls = SLOW_CALLS_WITH_HTTP;
   if (strcmp (flags->device, "cuda") == 0)
     {

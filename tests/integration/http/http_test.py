@@ -134,6 +134,16 @@ class Reports(unittest.TestCase):
             self.assertEqual({each["trainer"]: each["rounds"] for each in rounds["stragglers"]},
                              {0: 2, 1: 1, 2: 2})
 
+    def test_slow_calls_may_be_switched_off(self):
+        for flags, is_enabled in ([], True), (["--slow-calls=0"], False):
+            with self.subTest(flags), HttpServer(*flags) as server, \
+                    Client(server.address, Node) as node:
+                node.describe()
+                slow = server.get("/slow")
+                self.check(slow, "/slow")
+                self.assertEqual((slow["is_enabled"], slow["calls"] != []),
+                                 (is_enabled, is_enabled))
+
     def test_flags_say_where_values_come_from(self):
         with tempfile.TemporaryDirectory() as folder:
             config = os.path.join(folder, "config.json")
