@@ -48,7 +48,7 @@
  * following objects instead, for your own services, too. Peers see no difference, whether their
  * connections are framed or unframed, and whether their protocol is binary or compact:
  *
- *   transports = tps_host_transport_factory_new (NULL);           in place of your factories
+ *   transports = tps_host_transport_factory_new (NULL);           instead of your factories
  *   protocols = tps_host_protocol_factory_new ();
  *   processor = tps_harden_processor (processor, NULL);           after the last registration
  *   tps_register_types (get_types, G_N_ELEMENTS (get_types));     before the first connection

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The three forms of parallel work that all kernels use. The computation is a struct, the body.
- * Only this header distributes its items over threads.
+/* The three forms of parallel work that all kernels use. The computation is a struct, called the
+ * body. Only this header distributes items over threads.
  *
  *   each<Unroll> (stream, n, body)   items 0 … n - 1, with a few items per thread: body.load (i),
  *                                    then body.store (i, loaded). All loads of a thread precede
@@ -17,8 +17,9 @@
  *   teams<Width> (stream, n, body)   items 0 … n - 1, Width threads of one warp each: body.run (i,
  *                                    team).
  *
- * Bodies are TPS_BODY functions. Without nvcc, this header runs them on the host, one item after
- * another, with the same arithmetic in the same order. Tests use this on machines without a GPU.
+ * The functions of a body are TPS_BODY functions. Without nvcc, this header runs bodies on the
+ * host, one item after another, with the same arithmetic in the same order. Tests use this on
+ * machines without a GPU.
  */
 
 #pragma once

@@ -343,7 +343,7 @@ ensure_standard_streams (void)
   close (fd);
 }
 
-#define RECOVERY_FAILED 0 /* written to the pipe in place of the number of a signal */
+#define RECOVERY_FAILED 0 /* written to the pipe instead of the number of a signal */
 
 /* A server that cannot read its data must end, so that operators and service managers notice. */
 static void

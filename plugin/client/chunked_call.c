@@ -192,8 +192,9 @@ wait_until (ChunkedCall *call, gint64 until_ns)
   call->options.ops->delay (call->options.client, until_ns, on_delayed, call);
 }
 
-/* Handles a retryable error when no call is in flight. Returns to the step that requests the
- * position of the server, or fails if no further attempt is allowed. */
+/* Handles a retryable error when no call is in flight. PUT goes back to BEGIN, which requests the
+ * position of the server. All other steps are repeated: BEGIN and RUN send their call again, and
+ * GET requests the missing chunks again. Fails if no further attempt is allowed. */
 static void
 recover (ChunkedCall *call)
 {

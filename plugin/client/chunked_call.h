@@ -3,8 +3,8 @@
 /* The client's side of thrift/chunks.thrift: one call that is sent in chunks, or whose reply is
  * fetched in chunks, over the calls of a client.
  *
- *   send    begin_transfer, put_chunk ... (some in flight), run_transfer, then the reply: in one
- *           piece, or as fetch
+ *   send    begin_transfer, put_chunk ... (some in flight), run_transfer; its reply contains the
+ *           reply of the call, or the number of chunks, which are then fetched as below
  *   fetch   get_chunk ... (some in flight); a scanner assembles them as they arrive
  *   end     end_transfer, without waiting for its reply
  *
@@ -12,9 +12,12 @@
  * of chunks that the server has, and the transfer continues there. After lost connections, the call
  * retries until the deadline. After refusals, it gives up when three consecutive retries have made
  * no progress. If a busy server refuses a chunk with retry_after_ms, the call retries after this
- * time, until the deadline. Once run_transfer has been sent, only run_transfer is repeated, because
- * the server runs the call of a transfer only once. If the server no longer has the transfer by
- * then, the call fails with CONNECTION_LOST, because it may have been executed.
+ * time, until the deadline.
+ *
+ * Once run_transfer has been sent, no chunk of the call is sent again, but run_transfer itself may
+ * be repeated, because the server runs the call of a transfer only once. If run_transfer or
+ * get_chunk finds no transfer, the call fails with CONNECTION_LOST, because the server may have
+ * executed it.
  */
 
 #pragma once

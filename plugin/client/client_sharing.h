@@ -3,7 +3,8 @@
 /* The memory that a link shares with its peer. A link to a Unix socket has a pool of segments,
  * which decides on the requests to the server; this part sends the requests. They are background
  * calls: they use this link or fail, have no deadline, and do not count as in-flight calls. If a
- * peer does not answer them, the client sends it all tensors inline. Private to the client. */
+ * peer does not answer them, the client sends all tensors to this peer inline. Private to the
+ * client. */
 
 #pragma once
 

@@ -27,7 +27,7 @@ G_BEGIN_DECLS
  * caller must post tps_deadlines_set_timer() to the loop. */
 gboolean tps_deadlines_add (TpsClientCall *call);
 
-/* The first function sets the timer to wake_ns, the second one removes it. TpsLoopFuncs;
+/* The first function sets the timer to wake_ns, and the second one removes it. TpsLoopFuncs;
  * `user_data` is the client. Thread: the loop's. */
 void tps_deadlines_set_timer (gpointer user_data);
 void tps_deadlines_clear_timer (gpointer user_data);

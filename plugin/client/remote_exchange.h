@@ -14,10 +14,12 @@
  *
  * Retries within the deadline of the call:
  *
- *   CONNECTION_LOST      Once, on a new connection. The server may have counted the first push.
- *                        The repeat then has no further effect, because the same bytes in the same
- *                        round get the same reply.
- *   RESOURCE_EXHAUSTED, UNAVAILABLE   With retry_after_ms: after this time, until the deadline.
+ *   CONNECTION_LOST      The push is sent again once, on a new connection. The server may have
+ *                        counted the first push. The repeat then has no further effect, because
+ *                        the same bytes in the same round get the same reply.
+ *   RESOURCE_EXHAUSTED, UNAVAILABLE
+ *                        If the error has retry_after_ms, the push is sent again after this time,
+ *                        until the deadline.
  *
  * All other errors are passed to `done` unchanged, and so are errors that come too late for a
  * retry.

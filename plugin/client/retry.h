@@ -3,10 +3,12 @@
 /* Calls with retries, for methods that may be sent twice, because the server replies to a repeated
  * call as to the first one.
  *
- *   CONNECTION_LOST      On a new connection, once or until the deadline. The first retry has no
- *                        delay. Later delays grow from 10 ms to one second, to give a server time
- *                        to restart.
- *   RESOURCE_EXHAUSTED, UNAVAILABLE   With retry_after_ms: after this time, until the deadline.
+ *   CONNECTION_LOST      The call is sent again on a new connection: once, or until the deadline,
+ *                        according to `retry`. The first retry has no delay. Later delays are
+ *                        random, and grow up to one second, to give a server time to restart.
+ *   RESOURCE_EXHAUSTED, UNAVAILABLE
+ *                        If the error has retry_after_ms, the call is sent again after this time,
+ *                        until the deadline.
  *
  * All other errors are passed to `done` unchanged, and so are errors that come too late for a
  * retry.

@@ -79,7 +79,7 @@ typedef struct
   TpsProtocolKind protocol;
   gboolean framed;
   gboolean transferred; /* came in chunks: binaries and replies may be longer than 2^31 - 1 */
-  gboolean has_header;  /* came in a THeader frame, and so must its reply */
+  gboolean has_header;  /* came in a THeader frame; its reply must be sent in one, too */
   gint32 header_seqid;  /* with has_header: the frame's sequence id, which the reply must repeat */
   gint32 seqid;
   /* The method name as sent: "Service:method" if multiplexed; NUL-terminated UTF-8; see

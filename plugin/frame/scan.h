@@ -15,9 +15,9 @@
  *     while ((message = tps_scanner_take (scanner)))
  *       handle it
  *
- * The first bytes of a connection determine whether it is framed, and the first bytes of each
- * message determine its protocol: 0x80 0x01 = binary, 0x82 = compact, a first byte below 0x80 = a
- * frame length. Old binary messages without a version are refused. A frame that begins with 0x0fff
+ * The first bytes of a connection determine whether it is framed: a first byte below 0x80 begins a
+ * frame length. The first bytes of each message determine its protocol: 0x80 0x01 = binary, 0x82 =
+ * compact. Old binary messages without a version are refused. A frame that begins with 0x0fff
  * is a THeader frame, in which a header with key/value pairs (tps_message_get_header()) precedes
  * the message. A connection may contain frames with and without a header.
  *

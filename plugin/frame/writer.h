@@ -53,8 +53,8 @@ void tps_writer_set_header (TpsWriter *out, gint32 seqid);
  * TPS_MESSAGE_MAX_HEADERS. */
 void tps_writer_add_header (TpsWriter *out, const gchar *key, const gchar *value);
 
-/* Returns a list node whose data is the writer, borrowed from the writer. With it, the writer may
- * be in one queue at a time. */
+/* Returns a list node whose data is the writer, borrowed from the writer. With this node, a GQueue
+ * can hold the writer without an allocation. The writer may be in one queue at a time. */
 GList *tps_writer_get_link (TpsWriter *out);
 
 /* Begins the message. `name` is "Service:method" for a multiplexed call; it is copied. */
@@ -102,8 +102,8 @@ void tps_writer_binary_borrowed (TpsWriter *out, gconstpointer data, gsize n_byt
  * is freed or reset. Small pieces are copied. */
 void tps_writer_binary_pieces (TpsWriter *out, const struct iovec *pieces, guint n_pieces);
 
-/* Allows large tensors of this message in shared memory. Takes a reference to `sharing` until the
- * writer is freed or reset; NULL = no shared memory, the default. */
+/* Allows large tensors of this message to be placed in shared memory. Takes a reference to
+ * `sharing` until the writer is freed or reset; NULL = no shared memory, the default. */
 void tps_writer_set_sharing (TpsWriter *out, TpsSharing *sharing);
 
 /* Copies bytes into shared memory and sets `slice`, which the caller must write. Returns FALSE if
@@ -125,9 +125,9 @@ gboolean tps_writer_share_device (TpsWriter *out, TpsDevice *device, gconstpoint
  * message then report the first such error. Takes ownership of `error`. */
 void tps_writer_fail (TpsWriter *out, GError *error);
 
-/* Sets a function that is called once: when the message has been queued, so that all later messages
- * follow it, or when the writer is freed or reset without being queued. The connection calls it
- * with its lock held, so it must not block or call back. */
+/* Sets a function that is called once: either when the message has been queued (all later messages
+ * then follow it), or when the writer is freed or reset without being queued. The connection calls
+ * it with its lock held, so it must not block or call back. */
 void tps_writer_set_queued (TpsWriter *out, GDestroyNotify func, gpointer user_data);
 void tps_writer_queued (TpsWriter *out); /* for the connection; only the first call has an effect */
 

@@ -18,9 +18,11 @@
  *     set. The reply to a call of an unknown service has only half of the call's name (library 0.17
  *     to 0.24). Here such calls go to the default service, or the reply is UNKNOWN_METHOD, with the
  *     full name.
- *   - A message is processed even if its beginning could not be read, and its error, which may be
- *     unset, is used: a zero-length frame causes a crash (library up to 0.24).
- *   - The arguments of an unknown method are skipped to any depth (library up to 0.23).
+ *   - A message is processed even if its beginning could not be read, and the error of that read,
+ *     which may be unset, is used: a zero-length frame causes a crash (library up to 0.24). Here
+ *     the connection is closed.
+ *   - The arguments of an unknown method are skipped to any depth (library up to 0.23). Here a call
+ *     that is nested more deeply than TPS_MESSAGE_MAX_DEPTH closes its connection.
  *   - A oneway handler that fails leaves half a message before the next reply, and an unknown
  *     oneway method gets a reply (generators 0.17 to 0.24 and later). Here the output of a oneway
  *     call is dropped.

@@ -4,14 +4,13 @@
  * plugin/host/processor.h.
  *
  * A call is received and checked as a whole before the processor reads it from a TpsHostProtocol,
- * on a worker. The bytes and objects that generated code creates from the call are charged to its
- * budget until the handler has returned. The reply is charged until it has been sent. The processor
- * is hardened (plugin/host/harden.h).
+ * on a worker. The bytes and objects that generated code creates from the call are charged to the
+ * budget of the call's message until the handler has returned. The reply is charged until it has
+ * been sent. The processor is hardened (plugin/host/harden.h).
  *
  * Failures outside the processor's contract are answered with TApplicationException: PROTOCOL_ERROR
  * if the arguments do not have the types of the contract, otherwise INTERNAL_ERROR with a message
- * that begins with the name of a TpsErrorCode, such as "RESOURCE_EXHAUSTED: ".
- */
+ * that begins with the name of a TpsErrorCode, such as "RESOURCE_EXHAUSTED: ". */
 
 #pragma once
 

@@ -30,8 +30,8 @@ TpsMessage *tps_transcode_message (TpsWriter *out, GError **error);
 
 /* Must be called after a failed read: closes the connection and drops the bytes in the library's
  * framed and buffered transports, so that the next read fails at once. Otherwise
- * ThriftMultiplexedProcessor would skip the supposed rest of a call, up to 0.23 to any depth.
- */
+ * ThriftMultiplexedProcessor would skip the bytes that it takes for the rest of the call (in
+ * versions up to 0.23, to any depth). */
 void tps_transcode_abandon (ThriftProtocol *in);
 
 /* Writes a finished reply to `out` and flushes. `reply`, which the caller still owns, must have

@@ -48,9 +48,9 @@ TpsSegmentPool *tps_segment_pool_new (const TpsSegmentPoolOptions *options);
 TpsSegmentPool *tps_segment_pool_ref (TpsSegmentPool *pool);
 void tps_segment_pool_unref (TpsSegmentPool *pool);
 
-/* Must be called when the connection has closed: no tensors are placed, no requests are made, and
- * `wake` is not called any more. Segments are released; a segment in use by a call, a claim or a
- * reply is released when that use ends. */
+/* Must be called when the connection has closed. From then on, no tensors are placed, no requests
+ * are made, and `wake` is not called. Segments are released; a segment in use by a call, a claim or
+ * a reply is released when that use ends. */
 void tps_segment_pool_shut_down (TpsSegmentPool *pool);
 
 /* ---- requests to the server ----------------------------------------------------------------- */

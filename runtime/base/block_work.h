@@ -22,7 +22,7 @@ typedef struct
   gpointer user_data;
 } TpsBlockWork;
 
-/* Returns the greatest number of threads that tps_block_work_run() occupies at a time, including
+/* Returns the maximum number of threads that tps_block_work_run() occupies at a time, including
  * the calling one. */
 guint tps_block_work_get_n_threads (TpsWorkerPool *pool, guint n_blocks, guint blocks_per_helper);
 

@@ -110,7 +110,7 @@ gsize tps_budget_reclaim (TpsBudget *budget, gsize n_bytes);
 const gchar *tps_budget_get_name (TpsBudget *budget);
 TpsBudget *tps_budget_get_parent (TpsBudget *budget);
 
-/* Return, as values at one moment: the number of bytes that are charged; the greatest such number
+/* Return, as values at one moment: the number of bytes that are charged; the largest such number
  * so far; and the smallest limit on the way to the root, which no charge can exceed (G_MAXSIZE if
  * there is none). */
 gsize tps_budget_get_held (TpsBudget *budget);

@@ -5,7 +5,7 @@
 #include "runtime/base/error.h"
 
 #define MAX_ENTRIES 64 /* the number of bits in read_mask; any further entries count as unknown */
-#define MAX_NAMED 8    /* the most unknown keys that a message lists */
+#define MAX_NAMED 8    /* the maximum number of unknown keys that a message lists */
 
 void
 tps_config_init (TpsConfig *config, GVariant *values, const gchar *what, GError **error)

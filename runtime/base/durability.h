@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* The numbers are those of the wire; a greater one promises more. */
+/* The numbers are those of the wire; a larger one promises more. */
 typedef enum
 {
   TPS_DURABILITY_NONE = 1, /* a restart may lose a change although it keeps later ones */

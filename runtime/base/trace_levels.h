@@ -37,7 +37,7 @@ void tps_trace_levels_free (TpsTraceLevels *levels);
 /* Returns the level of the area of `file`, a path with slashes. */
 TpsTraceLevel tps_trace_levels_find (const TpsTraceLevels *levels, const gchar *file);
 
-/* Returns the greatest level of any area. More detailed events are disabled in all areas. */
+/* Returns the highest level of any area. More detailed events are disabled in all areas. */
 TpsTraceLevel tps_trace_levels_get_max (const TpsTraceLevels *levels);
 
 /* Returns the levels in the syntax of tps_trace_levels_parse(). The caller owns the text. */

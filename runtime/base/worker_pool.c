@@ -5,7 +5,7 @@
  * submit() appends the job to a queue and wakes an idle worker. Workers take jobs in the order of
  * job_rings.h, short jobs before long ones. The bound of the long lane leaves a thread for short
  * jobs. cancel() moves the jobs of a queue that have a `cancel` to the pool's own queue, where this
- * function runs in place of the job. One more thread runs timers (timers.h).
+ * function runs instead of the job. One more thread runs timers (timers.h).
  *
  * Every step takes constant time, except a cancellation, which visits the jobs of the queue.
  */

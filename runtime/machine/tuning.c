@@ -12,7 +12,7 @@ typedef enum
   BASE_CORES,
   BASE_L1,
   BASE_L2,
-  BASE_LAST_LEVEL, /* the greater of the core's shares of the second and third levels */
+  BASE_LAST_LEVEL, /* the larger of the core's shares of the second and third levels */
   BASE_FETCH,      /* one or two cache lines */
   BASE_PAIRS,      /* 4 if lines are fetched in pairs, otherwise 1 */
   BASE_WAKE_BYTES,

@@ -137,7 +137,7 @@ void tps_ordered_release (TpsOrdered *ordered, const GError *error);
 /* Returns the LSN of the last admitted command; 0 = there is none. */
 gint64 tps_sequencer_get_lsn (TpsSequencer *sequencer);
 
-/* Returns the greatest LSN such that ended() has returned for all commands up to this LSN; 0 =
+/* Returns the largest LSN such that ended() has returned for all commands up to this LSN; 0 =
  * there is none. There must be an observer. */
 gint64 tps_sequencer_get_ended_lsn (TpsSequencer *sequencer);
 

@@ -30,7 +30,7 @@ public:
   LocalServer (const LocalServer &) = delete;
   LocalServer &operator= (const LocalServer &) = delete;
 
-  /* Returns false if the data folder is refused or its recovery fails. */
+  /* Returns false if the data directory is refused or its recovery fails. */
   bool start (std::string *why);
   bool create_table (std::string *why);
   std::unique_ptr<Connection> connect ();

@@ -14,7 +14,7 @@ struct Begin
   uint32_t n_acked; /* in the epoch */
   uint32_t line;
   std::vector<uint32_t> least; /* by row and client: the number of pushes that the read must show */
-  /* by row: the greatest sum that earlier reads of the epoch have shown */
+  /* by row: the largest sum that earlier reads of the epoch have shown */
   std::vector<uint64_t> least_sum;
 };
 
@@ -293,7 +293,7 @@ private:
   const History &history_;
   const RowIndex &index_;
   std::vector<uint32_t> acked_, sent_; /* by cell */
-  std::vector<uint64_t> shown_;        /* by row: the greatest sum of a read that has ended */
+  std::vector<uint64_t> shown_;        /* by row: the largest sum of a read that has ended */
   std::vector<uint32_t> shown_epoch_;  /* by row: the epoch of `shown_` */
   std::vector<PushState> pushes_;
   std::unordered_map<uint32_t, Begin> begins_; /* of open reads */

@@ -11,7 +11,7 @@
 
 static TpsTraceEvent round_expired = TPS_TRACE_EVENT ("round_expired", TPS_TRACE_WARNING);
 
-/* The greatest number of older batches that are kept: the previous batch, and an older batch with
+/* The maximum number of older batches that are kept: the previous batch, and an older batch with
  * averages. */
 #define MAX_OLD_BATCHES 2
 

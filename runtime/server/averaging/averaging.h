@@ -49,7 +49,7 @@ typedef struct TpsAveragingJob TpsAveragingJob;
 
 /* Returns TRUE if contributions may be folded into the sum when `n_arrived` >= 1 of them have
  * arrived. If the function returns TRUE for a number of arrivals, it must return TRUE for every
- * greater number; for n_trainers it must return TRUE. The result affects only memory and time,
+ * larger number; for n_trainers it must return TRUE. The result affects only memory and time,
  * never the average. */
 typedef gboolean (*TpsMayFoldFunc) (guint n_arrived, guint n_trainers);
 

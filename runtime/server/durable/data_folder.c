@@ -30,8 +30,8 @@ make_path (const TpsDataFolder *folder, const gchar *name)
 
 /* ---- FORMAT ---------------------------------------------------------------------------------- */
 
-/* Returns TRUE if a folder without FORMAT has no contents that matter. It may have names that a
- * server makes before it marks the folder, and names that file systems make. */
+/* Returns TRUE if a directory without FORMAT has no contents that matter. It may have names that a
+ * server makes before it marks the directory, and names that file systems make. */
 static gboolean
 is_empty (GStrv names)
 {
@@ -56,7 +56,7 @@ write_new_format (const TpsDataFolder *folder, const gchar *path, GError **error
   return ok;
 }
 
-/* Marks the folder with the file FORMAT. The file is synced before it gets its name, so it is
+/* Marks the directory with the file FORMAT. The file is synced before it gets its name, so it is
  * complete if it exists. `has_new` is TRUE if an interrupted start has left NEW_FORMAT. */
 static gboolean
 mark (const TpsDataFolder *folder, gboolean has_new, GError **error)

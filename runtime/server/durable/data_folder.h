@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The folder in which a server keeps its state. Only one process may use it at a time.
+/* The data directory, in which a server keeps its state. Only one process may use it at a time.
  *
- *   DIR/LOCK         locked by the process that uses the folder
- *   DIR/FORMAT       "thriftps data 1\n": the program and the version of the folder
+ *   DIR/LOCK         locked by the process that uses the directory
+ *   DIR/FORMAT       "thriftps data 1\n": the program and the version of the directory
  *   DIR/log/         runtime/server/log/FORMAT.md
  *   DIR/snapshots/   runtime/server/snapshot/FORMAT.md
  */
@@ -16,16 +16,16 @@ G_BEGIN_DECLS
 
 typedef struct TpsDataFolder TpsDataFolder;
 
-/* Opens and locks the folder `path`, which is made if it is missing. `disk` is borrowed. Errors
- * name the folder:
- *   UNAVAILABLE         another process uses the folder
- *   INVALID_ARGUMENT    the folder has other contents, or a different version
- *   others              those of the disk; PERMISSION_DENIED if the folder is read-only */
+/* Opens and locks the directory `path`, which is made if it is missing. `disk` is borrowed. Errors
+ * name the directory:
+ *   UNAVAILABLE         another process uses the directory
+ *   INVALID_ARGUMENT    the directory has other contents, or a different version
+ *   others              those of the disk; PERMISSION_DENIED if the directory is read-only */
 TpsDataFolder *tps_data_folder_open (TpsDisk *disk, const gchar *path, GError **error);
-/* Unlocks the folder and frees the object. NULL is fine. */
+/* Unlocks the directory and frees the object. NULL is fine. */
 void tps_data_folder_close (TpsDataFolder *folder);
 
-/* Return the path of the folder, of its log, and of its snapshots. Borrowed from `folder`. */
+/* Return the path of the directory, of its log, and of its snapshots. Borrowed from `folder`. */
 const gchar *tps_data_folder_get_path (const TpsDataFolder *folder);
 const gchar *tps_data_folder_get_log_path (const TpsDataFolder *folder);
 const gchar *tps_data_folder_get_snapshots_path (const TpsDataFolder *folder);

@@ -127,7 +127,8 @@ gboolean tps_durable_check (TpsDurable *durable, GError **error);
 typedef struct
 {
   TpsDurablePhase phase;
-  /* Each value: during the recovery, and after it has failed / when the server is live. */
+  /* A comment with a slash gives two meanings: the first applies during the recovery and after a
+   * failed recovery, and the second after a recovery that has succeeded. */
   gint64 lsn;          /* of the last command that was applied again / that is on the disk */
   gint64 end_lsn;      /* of the last command to be applied again / that was admitted */
   gint64 n_bytes_done; /* of snapshot and log, restored / of the log, written since the start */
@@ -165,12 +166,12 @@ const gchar *tps_durable_get_log_id (const TpsDurable *durable);
 typedef void (*TpsDurableSnapshotDone) (gpointer user_data, const TpsSnapshotInfo *info,
                                         const GError *error);
 
-/* Writes a snapshot on the thread of snapshots, while requests continue, and deletes the log and
- * the snapshots that are no longer needed. If nothing has changed since the newest snapshot, the
- * result is the newest snapshot. If `is_incremental` is TRUE, tables may be written as increments,
- * as in automatic snapshots; otherwise all tables are written whole. Calls `done` once, from any
- * thread. Errors: those of tps_snapshot_write(), RESOURCE_EXHAUSTED with retry_after_ms (the thread
- * of snapshots is busy), those of tps_durable_check(). */
+/* Writes a snapshot on the thread of snapshots, while requests continue. Then deletes old
+ * snapshots, and the part of the log that is no longer needed. If nothing has changed since the
+ * newest snapshot, the result is the newest snapshot. If `is_incremental` is TRUE, tables may be
+ * written as increments, as in automatic snapshots; otherwise all tables are written whole. Calls
+ * `done` once, from any thread. Errors: those of tps_snapshot_write(), RESOURCE_EXHAUSTED with
+ * retry_after_ms (the thread of snapshots is busy), those of tps_durable_check(). */
 void tps_durable_snapshot (TpsDurable *durable, gboolean is_incremental,
                            TpsDurableSnapshotDone done, gpointer user_data);
 

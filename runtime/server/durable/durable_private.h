@@ -80,8 +80,8 @@ void tps_durable_init_snapshots (TpsDurable *durable, const TpsDurableOptions *o
 /* Returns the options of the next snapshot or restoration, which borrow from `durable`. */
 TpsSnapshotOptions tps_durable_get_snapshot_options (TpsDurable *durable);
 
-/* Writes a snapshot, then deletes the log and the snapshots that are no longer needed. Blocks.
- * Errors: those of tps_snapshot_write(). Thread: only that of snapshots. */
+/* Writes a snapshot. Then deletes old snapshots, and the part of the log that is no longer needed.
+ * Blocks. Errors: those of tps_snapshot_write(). Thread: only that of snapshots. */
 gboolean tps_durable_write_snapshot (TpsDurable *durable, gboolean is_incremental, GError **error);
 
 /* -- durable_start.c -- */

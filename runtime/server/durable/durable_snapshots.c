@@ -61,7 +61,7 @@ get_log_bytes (gpointer user_data)
   return atomic_load (&durable->recovery.n_bytes_done) + tps_log_get_written_bytes (durable->log);
 }
 
-/* Deletes the part of the log that only deleted snapshots needed. A failure leaves more log than
+/* Deletes the part of the log that no remaining snapshot needs. A failure leaves more log than
  * necessary, and does not fail the snapshot. */
 static void
 delete_log (TpsDurable *durable)

@@ -41,8 +41,8 @@ apply (const TpsDurableTargets *targets, const TpsCommand *command, GError **err
   return refuse ("a later version of the server", error);
 }
 
-/* Applies one record again. A hole has no command, because a command of TPS_DURABILITY_NONE leaves
- * only its LSN in the log. */
+/* Applies one record again. A hole in the log (TpsLogRecord in log.h) has no command, because a
+ * command of TPS_DURABILITY_NONE leaves only its LSN in the log. */
 static gboolean
 apply_record (TpsSequencer *sequencer, const TpsDurableTargets *targets, const TpsLogRecord *record,
               GError **error)

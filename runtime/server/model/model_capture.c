@@ -45,8 +45,9 @@ add_answers (TpsModelCapture *capture, const TpsModelServer *server)
     }
 }
 
-/* Captures the state. Takes ownership of `spare`, which must be at least as large as the
- * optimizer's state. The lock must be held, and no update may be in progress. */
+/* Captures the state. Takes ownership of `spare`, the buffer in which the next update will write
+ * its copy of the optimizer's state. The buffer must be at least as large as this state. The lock
+ * must be held, and no update may be in progress. */
 static void
 take (TpsModelServer *server, TpsModelCapture *capture, TpsBuffer *spare)
 {

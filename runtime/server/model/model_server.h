@@ -7,7 +7,7 @@
  * This is the thread-safe shell that handlers call. The rules are in a state machine
  * (runtime/server/model/updating.h), which has no lock, clock or thread. The arithmetic of large
  * updates runs on the worker pool. Calls are answered outside the lock. Published models are
- * immutable: each update makes a new model, so that replies of old rounds do not change.
+ * immutable: each update makes a new model, so that answers of old rounds do not change.
  *
  * The rules and errors of calls are those of the wire methods of the same names in
  * thrift/parameter_server.thrift. Calls that change the model can also fail with the errors of

@@ -2,13 +2,19 @@
 
 /* The structures that the files of the model server share. Internal to this folder.
  *
- * Happy path: update_and_fetch() creates a call -> prepare() looks up the push id -> take_part()
- * pushes the ticket under the lock -> carry_out(), without the lock, answers calls, and computes an
- * update that is due if it is small; otherwise workers compute the update, together with the
- * digests of large pushes -> finish_update(), under the lock, makes the new version the newest ->
- * carry_out() finishes the command; when the command has ended, the participants of the round are
- * answered. If a push id or a trainer repeats, compare() computes the missing digests, on a worker,
- * and tries again. A call fails if it is refused at once, if its round ends by deadline, reset or
+ * The normal course of a call:
+ *
+ *   update_and_fetch()   creates the call
+ *   prepare()            looks up the push id
+ *   take_part()          pushes the ticket under the lock
+ *   carry_out()          without the lock, answers calls, and begins an update that is due; workers
+ *                        compute a large update, together with the digests of large pushes
+ *   finish_update()      under the lock, makes the new version the newest
+ *   carry_out()          finishes the command of the update; when this command has ended, the
+ *                        participants of the round are answered
+ *
+ * If a push id or a trainer repeats, compare() lets a worker compute the missing digests and try
+ * the call again. A call fails if it is refused at once, if its round ends by deadline, reset or
  * shut-down, or if there is no memory for a new version.
  *
  * Order of locks: the lock of init_model(), then the shell's lock, then the locks of the news, the

@@ -49,7 +49,7 @@ struct TpsTrainedModel
   TpsBufferPool *shared_versions; /* NULL = `buffers` */
   TpsBuffer *state;
   TpsBuffer *spare;        /* for the state of the next update, if the present state is shared */
-  TpsPushDigest beginning; /* of version 1 and the optimizer */
+  TpsPushDigest beginning; /* of the parameters of version 1, see began_as() */
 };
 
 /* ---- versions ---- */

@@ -58,8 +58,8 @@ const TpsPushDigest *tps_trained_model_get_beginning (const TpsTrainedModel *mod
 gfloat *tps_trained_model_get_state (const TpsTrainedModel *model, gsize *n_floats);
 
 /* Returns a reference to the present state, which does not change while the reference is held: the
- * next update works on a copy, in `spare`. Takes ownership of `spare`, which must be as large as
- * the state. No update may be in progress. */
+ * next update works on a copy, in `spare`. Takes ownership of `spare`, which must be at least as
+ * large as the state. No update may be in progress. */
 TpsBuffer *tps_trained_model_share_state (TpsTrainedModel *model, TpsBuffer *spare);
 /* Frees the spare buffer of tps_trained_model_share_state() unless an update has used it. No update
  * may be in progress. */

@@ -38,7 +38,7 @@ typedef struct
 /* Makes a table of `spec` (need not be resolved) in the host's memory, with the rows of the files.
  * Every row of the table's shard must be in at least one of the files; if a row is in several
  * files, the last of them is used. Elements are converted with one rounding. The number of steps is
- * the greatest one in the files.
+ * the largest one in the files.
  *
  * The server must not have served requests, and its log must be empty, because no command is
  * recorded. The table's incarnation is the next LSN. A snapshot must be written before the first

@@ -22,7 +22,7 @@
 
 G_BEGIN_DECLS
 
-/* The greatest nesting of values. */
+/* The maximum nesting of values. */
 #define TPS_JSON_MAX_DEPTH 32
 
 typedef struct
@@ -40,8 +40,8 @@ void tps_json_reader_init (TpsJsonReader *json, const gchar *text, gsize n_bytes
 
 /* Begins an object, whose members must be read with tps_json_next_member(). */
 void tps_json_begin_object (TpsJsonReader *json);
-/* Sets `key` (text without escapes, valid UTF-8) if there is another member; its value must be read
- * or skipped next. FALSE: the object has ended. */
+/* Sets `key`, with its escapes decoded (valid UTF-8), if there is another member; its value must be
+ * read or skipped next. FALSE: the object has ended. */
 gboolean tps_json_next_member (TpsJsonReader *json, GString *key);
 
 /* Begins an array, whose elements must be read with tps_json_next_element(). */

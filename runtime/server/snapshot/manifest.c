@@ -527,8 +527,9 @@ read_manifest (TpsJsonReader *json, GString *key, TpsManifest *manifest)
     tps_json_fail (json, "an incomplete manifest");
 }
 
-/* Checks the checksum at the end of the text. A manifest of a different version needs only this
- * checksum in order to be refused for its version, not as damaged. */
+/* Checks the checksum at the end of the text. Manifests of all versions must end with this
+ * checksum. A manifest of a different version is then refused because of its version, and not as
+ * damaged. */
 static gboolean
 check_trailer (const gchar *text, gsize n_bytes, const gchar *what, GError **error)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Makes the kernel provide the pages of memory that has not been written yet, by threads that run
- * ahead of the writing thread. The kernel clears every page; in one thread, this takes longer than
+/* Threads that run ahead of the writing thread, and make the kernel provide pages of memory before
+ * they are written. The kernel clears every page; in one thread, this takes longer than
  * reading the same number of bytes from a fast disk. */
 
 #pragma once

@@ -17,7 +17,7 @@
 
 G_BEGIN_DECLS
 
-/* The greatest length of a header that the format allows, in bytes. */
+/* The maximum length of a header that the format allows, in bytes. */
 #define TPS_SAFETENSORS_MAX_HEADER 100000000
 
 /* Elements begin at a multiple of this, so that they can be read and mapped directly. */
@@ -55,7 +55,7 @@ void tps_safetensors_writer_add_metadata (TpsSafetensorsWriter *writer, const gc
 
 /* Adds a tensor after the previous ones, and returns its number. `dtype` is as in TpsSafetensor.
  * Names must differ. dims[0] of the last tensor may be -1: the number of appended elements then
- * determines it. `saved_offsets` [n_dims] is the place of the tensor in a greater tensor of which
+ * determines it. `saved_offsets` [n_dims] is the place of the tensor in a larger tensor of which
  * it is a part (for torch.distributed.checkpoint); NULL = the tensor is whole. Must be called
  * before begin(). */
 guint tps_safetensors_writer_add_tensor (TpsSafetensorsWriter *writer, const gchar *name,

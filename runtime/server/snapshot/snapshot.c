@@ -346,7 +346,7 @@ tps_snapshot_restore (const TpsSnapshotOptions *options, const TpsSnapshotInfo *
 
 /* ---- snapshots of other servers -------------------------------------------------------------- */
 
-/* Rows may have LSNs up to end_lsn, and later commands must have greater LSNs. */
+/* Rows may have LSNs up to end_lsn, and later commands must have larger LSNs. */
 gboolean
 tps_snapshot_restore_copy (const TpsSnapshotOptions *options, const gchar *folder, GError **error)
 {

@@ -78,7 +78,7 @@ typedef struct
   gchar name[TPS_SNAPSHOT_MAX_NAME + 1]; /* of the snapshot's folder; "" = there is no snapshot */
   /* the log is replayed from the record after this one; earlier records may be deleted */
   gint64 lsn;
-  gint64 end_lsn; /* the greatest LSN of a command whose effects may be contained */
+  gint64 end_lsn; /* the largest LSN of a command whose effects may be contained */
   /* `lsn` of the oldest snapshot that is kept; the log must keep the records after it */
   gint64 oldest_lsn;
   guint n_tables;

@@ -85,8 +85,9 @@ tps_snapshot_folder_list (TpsDisk *disk, const gchar *folder, GError **error)
   return list (disk, folder, TRUE, error);
 }
 
-/* Sets `has_manifest`. Any failure other than NOT_FOUND, such as too many open files, says nothing
- * about the manifest: a complete snapshot that counts as incomplete is deleted. */
+/* Sets `has_manifest`. After any failure other than NOT_FOUND, such as too many open files, it is
+ * not known whether there is a manifest, so the function fails. Otherwise, a complete snapshot
+ * could be taken for an incomplete one and be deleted. */
 static gboolean
 find_manifest (TpsDisk *disk, const gchar *path, gboolean *has_manifest, GError **error)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Specifications as JSON objects, in manifests and in the metadata of files. Kinds and types are
- * the numbers of the wire protocol. Values that are not set have no member. */
+ * written as their numbers in the wire protocol. Values that are not set have no member. */
 
 #pragma once
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Writes to one file by threads of its own, so that the caller can prepare the next piece during
+/* Writes to one file, with threads of its own, so that the caller can prepare the next piece during
  * the writes. There is one thread for each concurrent write that the disk supports, at most four.
  * Memory: at most TPS_WRITE_BEHIND_BLOCKS blocks of TPS_WRITE_BEHIND_BYTES.
  *
@@ -31,7 +31,7 @@ void tps_write_behind_free (TpsWriteBehind *behind);
 guint8 *tps_write_behind_take (TpsWriteBehind *behind);
 
 /* Queues the write of the first `n_bytes` of a block, which the caller must not use any more.
- * Writes may take place in any order. After a failure, nothing is written. */
+ * Writes may take place in any order. After a failure, later blocks are not written. */
 void tps_write_behind_submit (TpsWriteBehind *behind, guint8 *block, gsize n_bytes, gint64 offset);
 
 /* Returns a block without a write. */

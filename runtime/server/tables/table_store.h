@@ -102,7 +102,7 @@ gboolean tps_table_store_drop (TpsTableStore *store, const gchar *table, GError 
  * order of their names. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_table_store_list (TpsTableStore *store, TpsTableSpecs *specs, GError **error);
 
-/* Returns the greatest size of such a list in bytes, which should be charged before the list is
+/* Returns the maximum size of such a list in bytes, which should be charged before the list is
  * made. */
 gsize tps_table_store_get_list_bytes (TpsTableStore *store);
 

@@ -61,7 +61,7 @@ add_dense (LayoutBuilder *builder, guint index, gsize n_elems)
 }
 
 /* Orders buckets by their completion in the backward pass. Parameters are added in reverse order,
- * so a bucket is complete earlier if its last parameter has a greater index. */
+ * so a bucket is complete earlier if its last parameter has a larger index. */
 static gint
 compare_completion (gconstpointer a, gconstpointer b)
 {

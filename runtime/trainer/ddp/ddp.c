@@ -161,8 +161,8 @@ tps_ddp_free (TpsDdp *ddp)
       return;
     }
   g_clear_pointer (&ddp->stager, tps_worker_pool_free);
-  /* Even if the device has failed, the stream has passed all work on the memory that is released
-   * below when stream_sync() returns. */
+  /* When stream_sync() returns, the stream has passed all work on the memory that is released
+   * below, even if the device has failed. */
   ddp->model->stream->device->ops->stream_sync (ddp->model->stream, NULL);
   unbind_parameters (ddp->model);
   for (guint b = 0; ddp->slots != NULL && b < ddp->layout.n_buckets; b++)

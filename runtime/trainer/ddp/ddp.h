@@ -54,13 +54,14 @@ void tps_ddp_free (TpsDdp *ddp);
 /* Returns the layout, borrowed. Thread: any. */
 const TpsBucketLayout *tps_ddp_get_layout (const TpsDdp *ddp);
 
-/* Returns the call of a bucket, in host memory, borrowed. Between steps, the members that describe
- * how the bucket travels are valid. */
+/* Returns the call of a bucket, in host memory, borrowed. Between steps, only the members `index`
+ * to `n_wire_bytes` are valid. They describe how the bucket travels. */
 const TpsBucketCall *tps_ddp_get_call (const TpsDdp *ddp, guint bucket);
 
-/* Checks that all ranks have the same layout, if there is a group. `on_devices`, for the hook's
- * context, receives TRUE if there is a group and the buckets of all ranks are in device memory.
- * Blocks. Errors: INVALID_ARGUMENT naming a rank that differs; those of the group. */
+/* Checks that all ranks have the same layout, if there is a group. Sets `on_devices` to TRUE if
+ * there is a group and the buckets of all ranks are in device memory, and otherwise to FALSE. The
+ * caller must copy this value to TpsHookContext.group_on_devices. Blocks. Errors: INVALID_ARGUMENT
+ * naming a rank that differs; those of the group. */
 gboolean tps_ddp_check_layouts (TpsDdp *ddp, gboolean *on_devices, GError **error);
 
 /* Releases the averages of the last step. */

@@ -89,7 +89,7 @@ TEST (DataFolder, thatCannotBeWrittenIsRefused)
   EXPECT_THAT (refusal (path), HasSubstr (path));
 }
 
-/* An earlier process was killed while it created the folder. */
+/* An earlier process was killed while it created the directory. */
 TEST (DataFolder, thatIsIncompleteIsCompleted)
 {
   const std::string folder = new_folder ();

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* thriftps_server with a data folder, as a process that can be killed and restarted. */
+/* thriftps_server with a data directory, as a process that can be killed and restarted. */
 
 #pragma once
 

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Tests well-formed calls of hostile clients to a server with a data folder (see
+// Tests well-formed calls of hostile clients to a server with a data directory (see
 // data_folder_fixture.h).
 
 #include <gmock/gmock.h>

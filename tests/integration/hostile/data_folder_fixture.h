@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A server with a data folder, in a memory control group if possible, and the calls of hostile
+// A server with a data directory, in a memory control group if possible, and the calls of hostile
 // clients. During an attack, an honest client pushes and looks up. At the end of each test, the
 // server must be alive and its files must have a bounded size. It must have applied every honest
 // push exactly once, even after it has been killed and restarted.

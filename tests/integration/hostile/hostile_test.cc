@@ -179,7 +179,7 @@ process_of (const Target &target)
 bool
 is_success (const Answer &answer)
 {
-  /* Field 1 of a result has its declared exception. */
+  /* Field 1 of a result holds the declared exception. */
   return answer.message && answer.message->kind == wire::Reply
          && answer.message->body.find (1) == nullptr;
 }

@@ -658,7 +658,7 @@ TEST_F (ChunkedCall, anotherChunkThanTheFirstIsAnError)
   EXPECT_EQ (tps_transfer_store_get_n_transfers (network.store), 0u) << "ended";
 }
 
-/* The server repeats chunk 0 in place of a missing chunk. When the call fails, no other call may be
+/* The server repeats chunk 0 instead of a missing chunk. When the call fails, no other call may be
  * in flight. */
 TEST_F (ChunkedCall, aChunkThatComesInsteadOfAnotherIsAnError)
 {

@@ -13,8 +13,8 @@
  * The paper stores only z and n and computes v on demand. Here lookups read v, so it is computed
  * after each update.
  *
- * First values: in the paper v is a function of z and n, so z = n = 0 implies v = 0. A row with
- * another first value and n = 0 gets the z that gives this v:
+ * Initial values: in the paper v is a function of z and n, so z = n = 0 implies v = 0. A row with a
+ * different initial value and n = 0 gets the z that gives this v:
  *
  *   z = - (v * (beta / alpha + l2) + sign (v) * l1)
  *

@@ -5,7 +5,7 @@
  * A device keeps no LSNs of rows. All work on rows is queued on the table's stream in the order of
  * the LSNs. All rows of one copy thus contain exactly the steps that were queued before the copy,
  * and each row gets the LSN of the last of these steps. A table that was filled from a snapshot
- * keeps the LSNs of its rows until replay has passed the greatest of them, so that no row takes a
+ * keeps the LSNs of its rows until replay has passed the largest of them, so that no row takes a
  * step twice. */
 
 #pragma once
@@ -27,7 +27,7 @@ gboolean tps_device_rows_fill (TpsDeviceRows *rows, gsize slot, gsize n, gconstp
                                const gfloat *state, const gint64 *lsns, GError **error);
 
 /* Returns TRUE if a row may already contain the step of command `lsn`. If `lsn` is greater than all
- * LSNs of fill(), these are discarded, since later commands have greater LSNs. Thread: the thread
+ * LSNs of fill(), these are discarded, since later commands have larger LSNs. Thread: the thread
  * of the table's step. */
 gboolean tps_device_rows_may_have (TpsDeviceRows *rows, gint64 lsn);
 

@@ -2,7 +2,7 @@
 
 /* The resources of a call on a device: a stream of its own, memory on both sides, and events.
  * Making them takes longer than a small call, so lanes are kept for later calls. Their number is
- * the greatest number of concurrent calls so far.
+ * the largest number of concurrent calls so far.
  *
  * The host's memory of a lane is charged, even while the lane is idle; that of idle lanes is freed
  * when a charge would otherwise be refused. The device's memory has no budget: if the device has no

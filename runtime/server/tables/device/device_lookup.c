@@ -83,7 +83,7 @@ bags_bytes (const TpsDeviceQuery *query, gsize begin, gsize end)
          + (end - begin) * (sizeof (gint64) + bags->rows->dim * value_bytes);
 }
 
-/* Returns the greatest `end` for which bags [begin, end) need at most `n_bytes`. The search is
+/* Returns the largest `end` for which bags [begin, end) need at most `n_bytes`. The search is
  * binary, because the bytes grow with `end`. */
 static gsize
 find_end (const TpsDeviceQuery *query, gsize begin, gsize n_bytes)

@@ -42,7 +42,7 @@ typedef struct
   /* Accessed by the thread that fills the table, and then by the thread of its step, without the
    * lock; see device_image.c. */
   GArray *filled;    /* NULL = no row can already contain a future step */
-  gint64 filled_lsn; /* the greatest LSN of a restored row */
+  gint64 filled_lsn; /* the largest LSN of a restored row */
 } TpsDeviceRows;
 
 /* Bags of rows by slot; all arrays are borrowed and in the host's memory. The slot of index i is

@@ -58,7 +58,7 @@ typedef struct
   gsize all_ids, all_rows; /* for the contributions of several gradients */
   gsize unique, sums;
   gsize n_unique; /* the offset of the number of rows */
-  gsize capacity; /* the greatest number of rows */
+  gsize capacity; /* the maximum number of rows */
 } Step;
 
 static const TpsDeviceOps *
@@ -107,7 +107,7 @@ bag_start (const TpsDeviceBags *bags, gsize bag)
 
 /* -- places -- */
 
-/* Returns the greatest number of contributions of a part, which is the capacity that the operations
+/* Returns the maximum number of contributions of a part, which is the capacity that the operations
  * need. */
 static gsize
 count_contributions (const Step *step, const Part *part)

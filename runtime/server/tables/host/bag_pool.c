@@ -14,7 +14,7 @@
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/device/cpu/kernels/rows.h"
 
-/* The greatest numbers of rows and bags that are pooled in place at a time: pool_in_place() has
+/* The maximum numbers of rows and bags that are pooled in place at a time: pool_in_place() has
  * arrays of these sizes on the stack. */
 #define MAX_QUIET_ROWS 1024
 #define MAX_QUIET_BAGS 1024

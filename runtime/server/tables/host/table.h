@@ -133,14 +133,14 @@ typedef struct
   gint64 *lsns;  /* [n]; not used if the table keeps none */
 } TpsTableCopy;
 
-/* Returns the greatest number of rows for tps_table_copy_rows(). With this limit, writers wait no
+/* Returns the maximum number of rows for tps_table_copy_rows(). With this limit, writers wait no
  * longer than for a quiet read. */
 gsize tps_table_get_max_copied_rows (const TpsTable *table);
 
 /* Copies rows [slot, slot + n), each with its state and LSN as they were between two updates. */
 void tps_table_copy_rows (TpsTable *table, gsize slot, gsize n, const TpsTableCopy *to);
 
-/* The greatest number of rows for tps_table_find_changed_rows(), with the same effect on writers; a
+/* The maximum number of rows for tps_table_find_changed_rows(), with the same effect on writers; a
  * multiple of 8. */
 #define TPS_TABLE_MAX_SCANNED_ROWS (TPS_TABLE_QUIET_BYTES / sizeof (gint64))
 

@@ -37,7 +37,7 @@ void tps_table_pace_begin (TpsTablePace *pace, const TpsTurn *turn);
 /* Publishes that all rows below `slot` are complete. */
 void tps_table_pace_publish (TpsTablePace *pace, const TpsTurn *turn, gint64 slot);
 
-/* Waits until row `slot` may be changed, and returns a greater slot: all rows below the result may
+/* Waits until row `slot` may be changed, and returns a larger slot: all rows below the result may
  * be changed. If `slot` is -1, waits until the previous command has called begin(). The wait has no
  * deadline: the previous command is always running, and the waiting thread yields the processor. */
 gint64 tps_table_pace_wait (TpsTablePace *pace, const TpsTurn *turn, gint64 slot);

@@ -38,7 +38,7 @@
 
 #define CACHE_LINE 64
 
-/* The greatest number of rows by which prefetches precede reads. */
+/* The maximum number of rows by which prefetches precede reads. */
 #define MAX_AHEAD_ROWS 32
 
 /* The number of failed reads of one row before the lock is taken. */

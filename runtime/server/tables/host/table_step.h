@@ -3,7 +3,7 @@
 /* One step of a table: gradients of rows, in any order and with repeats, are added up and passed to
  * the optimizer.
  *
- *   reserve()   reserves the step's temporary space for the greatest number of contributions
+ *   reserve()   reserves the step's temporary space for the maximum number of contributions
  *   begin()     takes the provided space
  *   add_*()     add contributions
  *   group()     finds equal rows; does not read rows, so that it may run before the command's turn
