@@ -87,8 +87,8 @@ service Memory {
   //
   // RESOURCE_EXHAUSTED: the limit of this connection or of the server is reached; each kind has
   // limits of its own. PERMISSION_DENIED: the processes have different users. UNAVAILABLE: the
-  // server offers no shared memory (the socket is not a Unix socket, or the option is off), or not
-  // this kind.
+  // server offers no shared memory (the socket is not a Unix socket, or the server has switched
+  // shared memory off), or it does not offer this kind.
   Segment open_segment(1: SegmentKind kind, 2: SegmentUse segment_use, 3: i64 bytes) throws (1: node.ServiceError failure)
 
   // Returns segments for ANSWERS to the server. NOT_FOUND: the client does not own one of the

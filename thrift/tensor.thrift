@@ -91,10 +91,11 @@ enum OptimizerKind {
   FTRL = 5              // uses weight_decay, l1, l2, beta
 }
 
-// Parameters of an update rule. An absent field has the default of the same optimizer in PyTorch.
-// ROWWISE_ADAGRAD has the defaults of ADAGRAD, and FTRL has the defaults of the paper that defines
-// it. A field that the kind does not use must be absent or 0. The server adds weight_decay x value
-// to the gradient.
+// Parameters of an update rule. The defaults of absent fields are 0 for momentum, weight_decay, l1
+// and l2; 1e-10 for the epsilon of ADAGRAD and ROWWISE_ADAGRAD; 1e-8 for the epsilon of ADAM; 0.9
+// for beta1; 0.999 for beta2; and 1 for beta. For SGD, ADAGRAD and ADAM, these are the defaults of
+// PyTorch. A field that the kind does not use must be absent or 0. The server adds weight_decay x
+// value to the gradient.
 struct Optimizer {
   1: OptimizerKind kind
   2: required double learning_rate

@@ -5,13 +5,14 @@
  *
  * A client connects with its first call, and reconnects with the first call after a lost
  * connection. Calls that were in flight on a lost connection fail with CONNECTION_LOST; the caller
- * decides whether to send them again. Messages are framed, multiplexed ("Service:method") and in
- * binary protocol. The calls of one thread over one connection are sent in their order, except that
- * later calls may overtake calls in chunks. Each call has its own sequence id, so that replies may
- * arrive in any order. A message that exceeds the server's frame limit is sent in chunks if the
- * server has the service Chunks (thrift/chunks.thrift). A reply that is too large for a frame is
- * received in chunks. Chunked requests and replies continue after lost connections, until the
- * deadline of the call.
+ * decides whether to send them again. Messages are framed and multiplexed ("Service:method"). They
+ * use the binary protocol unless `protocol` selects another. The calls of one thread over one
+ * connection are sent in their order, except that later calls may overtake calls in chunks. Each
+ * call has its own sequence id, so that replies may arrive in any order. Before the client sends a
+ * message of more than `ask_bytes`, it asks for the server's frame limit. A message that exceeds
+ * this limit is sent in chunks if the server has the service Chunks (thrift/chunks.thrift). A reply
+ * that is too large for a frame is received in chunks. Chunked requests and replies continue after
+ * lost connections, until the deadline of the call.
  *
  * Callbacks run on the client's I/O thread and must not block. All functions may be called from any
  * thread, unless their comment says otherwise.
@@ -20,8 +21,7 @@
  * otherwise, with the same bytes. Tensors of a reply are then views that keep the server's memory
  * in use. Copy a tensor that you keep for long. The views may outlive the client. Tensors may also
  * be in memory of a device that the server's process shares (tps_client_may_share_device()). The
- * program must release tensors in such memory before the server's process exits.
- */
+ * program must release tensors in such memory before the server's process exits. */
 
 #pragma once
 
@@ -41,7 +41,7 @@ typedef struct
 {
   const gchar *address;      /* of the server: HOST:PORT or unix:PATH; required */
   gsize max_message_bytes;   /* limit of a reply in one frame; 0 = the maximum, 2^31 - 1 */
-  gsize ask_bytes;           /* longer messages wait for the server's frame limit; 0 = 32 MiB */
+  gsize ask_bytes;           /* above this size, the client asks for the frame limit; 0 = 32 MiB */
   gint64 connect_timeout_ns; /* 0 = 10 s */
   guint max_in_flight;       /* 0 = 1024; further calls fail with RESOURCE_EXHAUSTED */
   TpsProtocolKind protocol;  /* 0 = binary */
