@@ -42,9 +42,9 @@
  *
  *   tps_server_add_processor (server, "Echo", processor);
  *
- * 3. Protection against hostile bytes, in a server of yours. The library's transports and
- * protocols, and the code that it generates, crash, loop or leak on some inputs;
- * plugin/host/library.h, harden.h and protocol.h list the inputs and the versions. Use the
+ * 3. Protection against hostile bytes, in a server of yours. The transports and protocols of the
+ * Thrift C GLib library, and the code that its compiler generates, crash, loop or leak on some
+ * inputs; plugin/host/library.h, harden.h and protocol.h list the inputs and the versions. Use the
  * following objects instead, for your own services, too. Peers see no difference, whether their
  * connections are framed or unframed, and whether their protocol is binary or compact:
  *
@@ -56,9 +56,9 @@
  * `get_types` is an array of the `_get_type` functions of your generated classes.
  *
  * With these transports and protocols, a tensor is received into its final buffer and sent from its
- * own memory. The library's own transports copy each tensor several times and refuse frames above
- * 16,384,000 bytes. Only our server (2b) shares memory with clients. In any other server, calls of
- * the service Memory fail with UNAVAILABLE, and tensors travel through the socket.
+ * own memory. The transports of Thrift C GLib copy each tensor several times and refuse frames
+ * above 16,384,000 bytes. Only our server (2b) shares memory with clients. In any other server,
+ * calls of the service Memory fail with UNAVAILABLE, and tensors travel through the socket.
  *
  * 4. Classes of your own. Classes that a configuration selects by name (data, models, servers,
  * trainers, hooks, ...) are in registries of the runtime: see the `_register` functions in
@@ -215,9 +215,10 @@ ThriftProcessor *tps_plugin_new_processor (TpsPlugin *plugin, const gchar *defau
 
 /* Creates a server with all services; the caller must still call its listen and start functions.
  * `options` may be NULL. Fields that are NULL get defaults: `workers`, `budgets`, `access` and
- * `metrics` are those of the plugin. So are `quotas` if there are rules (`access`), and
- * `common_segments` if there are none. `device` is that of the averaging server. The caller owns
- * the result; the plugin must outlive the server. Thread: any. */
+ * `metrics` are those of the plugin. `quotas` are those of the plugin if there are rules
+ * (`access`); `common_segments` are those of the plugin if there are no rules. `device` is the
+ * device of the averaging server. The caller owns the result; the plugin must outlive the server.
+ * Thread: any. */
 TpsServer *tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPlugin, tps_plugin_free)

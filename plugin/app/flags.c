@@ -147,7 +147,7 @@ static const TpsOption options[] = {
   { "name", TPS_OPTION_TEXT, FIELD (plugin.name), "NAME", "thriftps_server",
     .help = "Name in replies of Node.describe" },
   { "ntrainer", TPS_OPTION_UINT, FIELD (plugin.parameter_server.n_trainers), "N", "1", .min = 1,
-    .help = "Number of trainers that contribute to each average" },
+    .help = "Number of trainers that contribute to each average, and to each update of the model" },
   { "server", TPS_OPTION_TEXT, FIELD (plugin.parameter_server.kind), "KIND",
     .meaning = "AverageParameterServer",
     .expected = "AverageParameterServer, AverageBatchParameterServer",
@@ -163,14 +163,14 @@ static const TpsOption options[] = {
     .help = "Time that a round waits for the gradients of all trainers" },
   { "min-trainers", TPS_OPTION_UINT, FIELD (plugin.model_server.min_trainers), "N",
     .meaning = "all", .expected = "1 to --ntrainer, 0 for all",
-    .help =
-        "Minimum number of contributions for an update of the model when its deadline passes, or "
-        "when every missing trainer has lost its connection" },
+    .help = "If the deadline of an update of the model passes, or all missing trainers have lost "
+            "their connections, the update is made with at least N contributions; with fewer at "
+            "the deadline, it is aborted" },
   { "max-staleness", TPS_OPTION_UINT, FIELD (plugin.model_server.max_staleness), "N", "0",
     .help = "Maximum age, in updates, of the model version from which a gradient was computed" },
   { "push-window", TPS_OPTION_UINT, FIELD (plugin.pushes.window), "N",
     G_STRINGIFY (TPS_PUSH_WINDOW), .min = 1, .max = 1 << 20,
-    .help = "Number of the newest push ids that are remembered for each client" },
+    .help = "Number of push ids that are remembered for each client (the newest ones)" },
   { "push-clients", TPS_OPTION_UINT, FIELD (plugin.pushes.max_clients), "N",
     G_STRINGIFY (TPS_PUSH_MAX_CLIENTS), .min = 1,
     .help = "Maximum number of clients whose push ids are remembered" },
@@ -210,8 +210,8 @@ static const TpsOption options[] = {
         "is also written whole if its increments would exceed half of its size" },
   { "keep-snapshots", TPS_OPTION_UINT, FIELD (plugin.durable.keep_snapshots), "N", "2", .min = 1,
     .max = 1000,
-    .help = "Number of the newest snapshots to keep; older ones, and the log before the oldest "
-            "kept one, are deleted" },
+    .help = "Number of snapshots to keep; older snapshots are deleted, and so is the log before "
+            "the oldest snapshot that is kept" },
   { "restore-from", TPS_OPTION_TEXT, FIELD (plugin.durable.restore_from), "DIR", .meaning = "none",
     .help = "Snapshot, or data directory with a snapshot, from which the server starts if "
             "--data-dir is not given or its directory has no state yet" },
@@ -281,7 +281,7 @@ static const TpsOption options[] = {
   { "slow-calls", TPS_OPTION_UINT, FIELD (tracing.n_slow_calls), "N", "0",
     .max = TPS_SLOW_CALLS_MAX, .meaning = "32 with --http, otherwise 0",
     .expected = "0 to 256; 0 for none",
-    .help = "Number of the slowest calls of each of the last five minutes that are kept, with the "
+    .help = "Number of slowest calls that are kept for each of the last five minutes, with the "
             "times of their phases" },
   { "otlp", TPS_OPTION_TEXT, FIELD (otlp), "URL", .meaning = "none", .check = check_otlp,
     .expected = "http://HOST:PORT",

@@ -2,7 +2,7 @@
 
 /* Distinguishes encrypted from plain connections on the same port by their first byte: a TLS
  * handshake begins with 0x16. At the beginning of a plain connection, this byte would announce a
- * frame of 352 MiB or more, which no client sends first. */
+ * frame of 352 MiB to just below 368 MiB, which no client sends first. */
 
 #pragma once
 
