@@ -10,16 +10,18 @@
  *
  * At most 32 gradients are in flight at a server; further gradients are sent in order as replies
  * arrive. The server's --max-inflight must not be less than 32: otherwise rounds can expire after a
- * lost connection.
+ * lost connection. After the loss, trainers may send their gradients in different orders, and the
+ * server stops reading from a connection with --max-inflight pending calls. All pending calls of
+ * one trainer could then wait for gradients of another trainer that the server does not read.
  *
  * Retries within the deadline of the call:
  *
- *   CONNECTION_LOST      The push is sent again once, on a new connection. The server may have
- *                        counted the first push. The repeat then has no further effect, because
+ *   CONNECTION_LOST      The gradient is sent again once, on a new connection. The server may have
+ *                        counted the first one. The repeat then has no further effect, because
  *                        the same bytes in the same round get the same reply.
  *   RESOURCE_EXHAUSTED, UNAVAILABLE
- *                        If the error has retry_after_ms, the push is sent again after this time,
- *                        until the deadline.
+ *                        If the error has retry_after_ms, the gradient is sent again after this
+ *                        time, until the deadline.
  *
  * All other errors are passed to `done` unchanged, and so are errors that come too late for a
  * retry.

@@ -4,14 +4,15 @@
  *
  * Placement. A table lies on one server as a whole, or is sharded over all servers by range or by
  * hash (runtime/embedding/sharding.h). Row values, updates and the results of lookup_rows are
- * bitwise identical for any number of shards. So is a pooled result, if all rows of its bag lie in
- * one shard, or with `exact`: the client then fetches the rows and pools them in the order of the
- * indices. Otherwise each shard pools its part of the bag, and the parts are added in the order of
- * the shards. The result then differs by rounding only, by at most 2 * (n - 1) * 2^-24 times the
- * sum of the absolute values of the n terms. A mean is computed as a sum, and divided once. A
- * maximum is always exact, except for the sign of a zero. If a bag with pooling MAX spans several
- * shards, its gradient goes to the rows that hold the maxima at the time of the push. The client
- * fetches the rows of these bags first, so the push takes two requests per server.
+ * bitwise identical for any number of shards. A pooled result is identical, too, if all rows of its
+ * bag lie in one shard, or if `exact` is set. With `exact`, the client fetches the rows and pools
+ * them in the order of the indices. Without `exact`, each shard pools its part of a bag that spans
+ * several shards, and the parts are added in the order of the shards. The result then differs by
+ * rounding only, by at most 2 * (n - 1) * 2^-24 times the sum of the absolute values of the n
+ * terms. A mean is computed as a sum, and divided once. A maximum is always exact, except for the
+ * sign of a zero. If a bag with pooling MAX spans several shards, its gradient goes to the rows
+ * that hold the maxima at the time of the push. The client fetches the rows of these bags first, so
+ * the push takes two requests per server.
  *
  * Requests. Each call sends one request to every server that has a part in it, all at the same
  * time. After CONNECTION_LOST, and after RESOURCE_EXHAUSTED or UNAVAILABLE with retry_after_ms, a
@@ -103,8 +104,8 @@ gboolean tps_remote_tables_drop (TpsRemoteTables *tables, const gchar *name, gin
 gboolean tps_remote_tables_discover (TpsRemoteTables *tables, gint64 deadline_ns, GError **error);
 
 /* Returns the specifications of all tables, and waits. `bytes` is the sum over all shards. The
- * result is an array of TpsTableSpec that clears its elements, and that the caller owns; NULL on
- * error. Errors: those of tps_remote_tables_discover(). */
+ * result is an array of TpsTableSpec; NULL on error. The caller owns the array; freeing it also
+ * clears its elements. Errors: those of tps_remote_tables_discover(). */
 GArray *tps_remote_tables_list (TpsRemoteTables *tables, gint64 deadline_ns, GError **error);
 
 /* Look up bags, and apply gradients of bags; the contracts are in
