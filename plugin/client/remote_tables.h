@@ -5,9 +5,9 @@
  * Placement. A table lies on one server as a whole, or is sharded over all servers by range or by
  * hash (runtime/embedding/sharding.h). Row values, updates and the results of lookup_rows are
  * bitwise identical for any number of shards. A pooled result is identical, too, if all rows of its
- * bag lie in one shard, or if `exact` is set. With `exact`, the client fetches the rows of bags that
- * span several shards, and pools them in the order of the indices. Without `exact`, each shard pools
- * its part of such a bag, and the parts are added in the order of the shards. The result then
+ * bag lie in one shard, or if `exact` is set. With `exact`, the client fetches the rows of bags
+ * that span several shards, and pools them in the order of the indices. Without `exact`, each shard
+ * pools its part of such a bag, and the parts are added in the order of the shards. The result then
  * differs by rounding only, by at most 2 * (n - 1) * 2^-24 times the sum of the absolute values of
  * the n terms. A mean is computed as a sum, and divided once. A maximum is always exact, except for
  * the sign of a zero. If a bag with pooling MAX spans several shards, its gradient goes to the rows
@@ -29,8 +29,7 @@
  *
  * Replies are merged on the I/O thread that receives the last one. Callbacks run on the clients'
  * I/O threads, never inside the call, and must not block. All functions may be called from any
- * thread.
- */
+ * thread. */
 
 #pragma once
 
