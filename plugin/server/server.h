@@ -15,9 +15,9 @@
  *
  * Every server also serves Memory (thrift/memory.thrift), Session and Chunks.
  *
- * thrift_server_serve() starts the server and returns when a different thread stops it. The
- * processor, transports and factories of a ThriftServer are not used: the server serves TpsServices
- * and the processors that are added.
+ * thrift_server_serve() starts the server, and returns once another thread has stopped the server.
+ * The processor, transports and factories of a ThriftServer are not used: the server serves
+ * TpsServices and the processors that are added.
  */
 
 #pragma once
@@ -93,7 +93,7 @@ typedef struct
   gboolean tls_required; /* TCP connections without encryption are closed */
   gint64 handshake_ns;   /* the timeout of a TLS handshake; 0 = 10 s */
   /* The rights of callers; a reference is taken. NULL = every peer may call every method.
-   * Callers of processors that are added need the right "push". */
+   * Calls of a processor that was added require the right "push". */
   TpsAccess *access;
   /* The tenants of principals and their limits; a reference is taken. NULL = there are no
    * limits. */
@@ -139,13 +139,13 @@ void tps_server_add_processor (TpsServer *server, const gchar *name, ThriftProce
  * be called before the start. */
 gboolean tps_server_listen (TpsServer *server, const gchar *address, GError **error);
 
-/* As tps_server_listen(), for a listening socket that a different process has opened, such as
- * systemd. Takes over `fd`; after an error, `fd` still belongs to the caller. Errors:
+/* As tps_server_listen(), for a listening socket that another process, such as systemd, has opened.
+ * Takes over `fd`; after an error, `fd` still belongs to the caller. Errors:
  * INVALID_ARGUMENT. Must be called before the start. */
 gboolean tps_server_take_socket (TpsServer *server, gint fd, GError **error);
 
-/* Returns the addresses for clients, in the order in which the sockets were added, with the ports
- * that the system has chosen; ended by NULL, borrowed. */
+/* Returns the addresses for clients as a NULL-terminated array, which is borrowed. They have the
+ * order in which the sockets were added, and the ports that the system has chosen. */
 const gchar *const *tps_server_get_addresses (TpsServer *server);
 
 /* Starts to serve, on threads of its own. Must be called only once. Errors: INVALID_ARGUMENT (a
@@ -161,9 +161,9 @@ gboolean tps_server_stop (TpsServer *server);
 
 /* Detects stuck threads, for watchdogs and health checks, which must call this function every few
  * seconds. Each call sends a probe through each I/O thread, and one through the timers and the
- * queue of the workers, unless earlier probes have not returned yet. Returns FALSE if a probe has
- * not returned for `patience_ns`; `missing` (g_free) then names its thread. Returns TRUE otherwise,
- * even before the start. Never blocks. Thread: any. */
+ * queue of the workers. While an earlier probe is outstanding, no new probe is sent. Returns FALSE
+ * if a probe has been outstanding for `patience_ns`; `missing` (g_free) then names its thread.
+ * Returns TRUE otherwise, even before the start. Never blocks. Thread: any. */
 gboolean tps_server_check_threads (TpsServer *server, gint64 patience_ns, gchar **missing);
 
 /* Return the current numbers of open connections, and of calls without a reply. Thread: any. */
@@ -176,7 +176,7 @@ typedef struct
   guint n_io_threads;
   guint n_connections, max_connections;
   guint n_calls;        /* without a reply */
-  gboolean is_running;  /* has been started; stays TRUE after the stop */
+  gboolean is_running;  /* was started; stays TRUE after the stop, see is_draining */
   gboolean is_draining; /* during and after the stop */
 } TpsServerStatus;
 
