@@ -632,7 +632,8 @@ TEST_F (Nccl, ALostDeviceAbortsTheOtherRanksAtOnce)
     store->ops->free (store);
   });
   tps_cuda_device_check (lost, cudaErrorIllegalAddress, "a kernel", nullptr);
-  EXPECT_THAT (all_reduce (groups[0], data.data (), 10), HasSubstr ("cuda:3: the device was lost earlier"));
+  EXPECT_THAT (all_reduce (groups[0], data.data (), 10),
+               HasSubstr ("cuda:3: the device was lost earlier"));
   EXPECT_THAT (all_reduce (groups[1], data.data (), 10), HasSubstr ("rank 0 is gone"));
   free_groups (groups);
   EXPECT_EQ (fake_nccl ().n_aborted (), 2);
