@@ -34,5 +34,5 @@ tps_bench_describe_python (void)
 {
   if (strcmp (tps_bench_find_python (), DEBIANS) != 0)
     return "";
-  return "The peer is Debian's PyTorch, which is old. bench/peers/install installs the current version.\n";
+  return "The peer is Debian's PyTorch, which is old; bench/peers/install installs a new one.\n";
 }

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Memory that other processes of this machine map. Sharing may fail in containers, with some
- * drivers, or because the other process has released its memory. Then only the caller fails,
- * whatever the error code, and the device stays usable. A permanent error shows up again in the
- * next operation, which marks the device as lost. */
+ * drivers, or because the other process has released its memory. Then only the caller fails, for
+ * any error code, and the device stays usable. A permanent error shows up again in the next
+ * operation, which marks the device as lost. */
 
 #include <string.h>
 

@@ -101,8 +101,9 @@ check_numbers (const TpsAssembly *assembly, const TpsChunk *chunk, GError **erro
     ok = n_bytes <= n_each || assembly->n_each_bytes == 0;
   if (!ok)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                 "the peer sent chunk %d of %d with %" G_GSIZE_FORMAT " bytes, which does not fit "
-                 "the others",
+                 "the peer sent chunk %d of %d with %" G_GSIZE_FORMAT
+                 " bytes, which does not match "
+                 "the other chunks",
                  chunk->index, chunk->count, n_bytes);
   return ok;
 }

@@ -236,12 +236,12 @@ no_service_error (const ChunkedCall *call, const GError *error)
 {
   gsize max_frame_bytes = call->options.max_frame_bytes;
 
-  return g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                      "the message has %" G_GINT64_FORMAT " bytes, the peer reads at most "
-                      "%" G_GSIZE_FORMAT " in one frame and no chunks (%s): raise its limit "
-                      "(--max-frame-mib of thriftps_server), or send less at a time",
-                      call->layout.n_bytes, max_frame_bytes > 0 ? max_frame_bytes : G_MAXINT32,
-                      error->message);
+  return g_error_new (
+      TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+      "the message has %" G_GINT64_FORMAT " bytes, the peer accepts at most "
+      "%" G_GSIZE_FORMAT " in one frame and does not support chunks (%s): raise its limit "
+      "(--max-frame-mib of thriftps_server), or send less at a time",
+      call->layout.n_bytes, max_frame_bytes > 0 ? max_frame_bytes : G_MAXINT32, error->message);
 }
 
 static void

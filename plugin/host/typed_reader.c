@@ -185,7 +185,7 @@ tps_typed_reader_field (TpsTypedReader *reader, gint16 *id)
     return TPS_WIRE_STOP;
   if (level->kind != TPS_WIRE_STRUCT || level->value != TPS_WIRE_STOP)
     {
-      fail (reader, TPS_ERROR_PROTOCOL, "a field was read, expected a read of a %s",
+      fail (reader, TPS_ERROR_PROTOCOL, "a field was read, but a %s comes next",
             type_name (level->value));
       return TPS_WIRE_STOP;
     }

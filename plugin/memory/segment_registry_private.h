@@ -40,8 +40,8 @@ typedef struct
   gint64 id;
   TpsSegment *segment;      /* borrowed from `common`, if that is set */
   TpsCommonSegment *common; /* a reference; NULL: not a common segment */
-  TpsBuffer *
-      lent; /* of a common segment: the buffer that the last reply refers to; guarded by the lock */
+  /* Of a common segment: the buffer that the last reply refers to. Guarded by the lock. */
+  TpsBuffer *lent;
   TpsSegmentCharge *charge;
   gboolean takes_lookups; /* results of lookups may be placed in it */
   TpsSegmentState state;  /* guarded by the lock, as is `is_known` */

@@ -383,7 +383,7 @@ tps_connection_check_progress (TpsConnection *connection, gint64 now_ns,
     close_stalled (connection, "the peer does not read", min_sent, patience_ns);
   if (is_stalled (&connection->half_closed_progress, connection->half_closed, connection->n_sent, 1,
                   now_ns, patience->half_closed_ns))
-    close_stalled (connection, "the peer has closed its sending side and does not read", 1,
+    close_stalled (connection, "the peer has stopped sending, and nothing was sent to it", 1,
                    patience->half_closed_ns);
   if (is_stalled (&connection->opening_progress,
                   connection->opening && !connection->channel->may_idle, 0, 1, now_ns, opening_ns))

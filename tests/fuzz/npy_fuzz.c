@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Uses any bytes as a .npy file. The file must be refused with a reason, or be an array with all
- * its elements. The array must then be imported into a table or refused. The first byte says what
- * follows: 'f' a file, or 'd' the dictionary of a file, to which the program adds a header and
+ * its elements. The array must then be imported into a table or refused. The first byte determines
+ * the rest: 'f' a file, or 'd' the dictionary of a file, to which the program adds a header and
  * matching elements. */
 
 #include <stdint.h>

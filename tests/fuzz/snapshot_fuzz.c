@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Uses any bytes as the files of a snapshot. A file must be refused with a reason or accepted. An
- * accepted file can be written and read again. The first byte says what follows: 'm' a manifest
+ * accepted file can be written and read again. The first byte determines the rest: 'm' a manifest
  * without its checksum, 's' a safetensors file, 'p' records of push ids. */
 
 #include <stdint.h>

@@ -229,9 +229,8 @@ static gboolean
 check_divisor (const TpsReduction *reduction, GError **error)
 {
   if (!(reduction->divisor > 0))
-    g_set_error (
-        error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-        "gradient.weight is 0 for every trainer of the round, expected at least one weight above 0");
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "gradient.weight is 0 for every trainer of the round, expected one above 0");
   else if (!reduction->is_sum && reduction->divisor > FLT_MAX)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                  "gradient.weight: the weights of the round add up to %g, which exceeds FLOAT32",

@@ -80,8 +80,7 @@ static const TpsFamily snapshot_bytes = {
 
 static const TpsFamily snapshot_time = {
   .name = "snapshot_timestamp_seconds",
-  .help =
-      "Time at which this process last completed a snapshot, in seconds since 1970; 0 if it has not.",
+  .help = "Time at which this process last completed a snapshot, in seconds since 1970; 0 if none.",
   .kind = TPS_FAMILY_GAUGE,
   .n_decimals = 6,
 };

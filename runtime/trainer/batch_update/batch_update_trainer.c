@@ -196,7 +196,7 @@ check_model (const Training *self, const TpsModelVersion *model, GError **error)
     fits = tps_shape_equal (&model->parameters[i].tensor.shape, &ours->parameters[i].shape);
   if (!fits)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "the server's model differs from the one of this trainer");
+                 "the server's model differs from this trainer's model");
   return fits;
 }
 

@@ -446,7 +446,7 @@ TEST_F (ChunkedCall, aShortAnswerComesWhole)
   EXPECT_EQ (std::count (network.seen.begin (), network.seen.end (), "get_chunk"), 0);
 }
 
-/* The call must run exactly once and its reply must arrive, whatever fails. */
+/* The call must run exactly once and its reply must arrive, at any failure. */
 TEST_F (ChunkedCall, survivesANetworkThatLosesAndCorrupts)
 {
   for (guint seed = 0; seed < 300; seed++)

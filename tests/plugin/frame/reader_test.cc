@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The scanner refuses every malformed message. Nevertheless a reader must never leave its message,
- * whatever sequence of reads a decoder makes. */
+ * for any sequence of reads of a decoder. */
 
 #include "plugin/frame/reader.h"
 

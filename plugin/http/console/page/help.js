@@ -1,4 +1,4 @@
-// The keys of the page, and a switch that disables single letters for users who dictate.
+// The keys of the page, and a switch that disables single letters for users of speech input.
 
 import { h } from "../dom.js";
 

@@ -1,8 +1,8 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
 // Tests clients that change their arguments in shared memory, while a model is created or updated,
-// and before and during repeats. Whatever bytes the server saw, its replies must stay the same, and
-// each call must be applied once.
+// and before and during repeats. For any bytes that the server saw, its replies must stay the same,
+// and each call must be applied once.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
