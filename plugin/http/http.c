@@ -136,12 +136,6 @@ watch (Listener *listener)
 /* ---- thread --------------------------------------------------------------------------------- */
 
 static void
-on_started (SoupServer *soup, SoupServerMessage *message, gpointer data)
-{
-  tps_http_request_begin (message);
-}
-
-static void
 on_request (SoupServer *soup, SoupServerMessage *message, const char *path, GHashTable *query,
             gpointer data)
 {
@@ -167,7 +161,6 @@ begin_serving (TpsHttp *http)
   http->connections = tps_http_connections_new (&limits);
   http->reports.connections = http->connections;
   http->streams = tps_event_streams_new (&http->reports, http->context, http->options.sample_ms);
-  g_signal_connect (http->soup, "request-started", G_CALLBACK (on_started), http);
   soup_server_add_handler (http->soup, NULL, on_request, http, NULL);
   for (guint i = 0; i < http->listeners->len; i++)
     watch (http->listeners->pdata[i]);

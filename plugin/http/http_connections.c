@@ -2,16 +2,13 @@
 
 #include "plugin/http/http_connections.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "plugin/http/http_guard.h"
 #include "runtime/base/trace.h"
-
-/* The memory that libsoup and GIO allocate for one connection: the head of a request (at most 64
- * KiB), its parsed fields, and streams. */
-#define CONNECTION_BYTES ((gsize) 160 << 10)
 
 /* The size of a socket's send buffer. The kernel would let it grow to some megabytes, enough for
  * the events of hours. A client that does not read would be detected too late. */
@@ -29,6 +26,7 @@ struct TpsHttpConnections
   TpsHttpConnection *starting; /* the connection that is being passed to libsoup */
   TpsGauge *open;
   guint n_streams;
+  guint n_cut; /* connections that have been shut down, but that libsoup has not released yet */
   guint64 n_accepted, n_refused;
 };
 
@@ -37,31 +35,81 @@ struct TpsHttpConnection
   TpsHttpConnections *all;
   GList link;
   GSocket *socket;
+  gchar *request; /* [TPS_HTTP_MAX_REQUEST_BYTES]; NULL = libsoup has the request */
+  gsize n_received;
+  GSource *receiving;         /* NULL = libsoup has the request */
+  GSocketConnection *carrier; /* of libsoup's output; NULL = the request is incomplete */
   SoupServerMessage *message; /* borrowed while libsoup uses it; otherwise NULL */
   gchar *peer;
   gboolean is_local;
+  gboolean is_answered;
   gboolean is_stream;
-  TpsCharge charge;
+  gboolean is_cut;
+  TpsCharge charge;  /* for the response */
   GSource *deadline; /* NULL = none */
 };
 
 /* ---- deadlines and end of connections ------------------------------------------------------- */
 
 static void
-clear_deadline (TpsHttpConnection *connection)
+clear_source (GSource **source)
 {
-  if (connection->deadline == NULL)
+  if (*source == NULL)
     return;
-  g_source_destroy (connection->deadline);
-  g_clear_pointer (&connection->deadline, g_source_unref);
+  g_source_destroy (*source);
+  g_clear_pointer (source, g_source_unref);
 }
 
-/* The message of an event stream is usually paused. It must be resumed, so that libsoup reads the
- * socket and detects its end. */
+static void
+forget_message (gpointer data, GObject *message)
+{
+  ((TpsHttpConnection *) data)->message = NULL;
+}
+
+static void
+free_connection (TpsHttpConnection *connection)
+{
+  TpsHttpConnections *all = connection->all;
+
+  clear_source (&connection->deadline);
+  clear_source (&connection->receiving);
+  if (connection->message != NULL)
+    g_object_weak_unref (G_OBJECT (connection->message), forget_message, connection);
+  g_queue_unlink (&all->list, &connection->link);
+  tps_gauge_add (all->open, -1);
+  if (connection->is_stream)
+    all->n_streams--;
+  if (connection->is_cut)
+    all->n_cut--;
+  tps_charge_clear (&connection->charge);
+  g_clear_object (&connection->carrier);
+  g_object_unref (connection->socket);
+  g_free (connection->request);
+  g_free (connection->peer);
+  g_free (connection);
+}
+
+/* libsoup has released its stream. */
+static void
+on_gone (gpointer data, GObject *stream)
+{
+  free_connection (data);
+}
+
+/* The message of an event stream is usually paused. It must be resumed, so that libsoup writes to
+ * the socket and detects its end. */
 void
 tps_http_connection_cut (TpsHttpConnection *connection)
 {
-  clear_deadline (connection);
+  if (connection->receiving != NULL)
+    {
+      free_connection (connection);
+      return;
+    }
+  clear_source (&connection->deadline);
+  if (!connection->is_cut)
+    connection->all->n_cut++;
+  connection->is_cut = TRUE;
   g_socket_shutdown (connection->socket, TRUE, TRUE, NULL);
   if (connection->is_stream && connection->message != NULL)
     soup_server_message_unpause (connection->message);
@@ -72,7 +120,9 @@ on_deadline (gpointer data)
 {
   TpsHttpConnection *connection = data;
 
-  tps_trace (&http_cut, tps_field_text ("peer", connection->peer));
+  tps_trace (&http_cut, tps_field_text ("peer", connection->peer),
+             tps_field_text ("reason", connection->is_answered ? "the response is not read"
+                                                               : "the request is incomplete"));
   tps_http_connection_cut (connection);
   return G_SOURCE_REMOVE;
 }
@@ -80,53 +130,51 @@ on_deadline (gpointer data)
 static void
 set_deadline (TpsHttpConnection *connection, guint delay_ms)
 {
-  clear_deadline (connection);
+  clear_source (&connection->deadline);
   connection->deadline = g_timeout_source_new (delay_ms);
   g_source_set_callback (connection->deadline, on_deadline, connection, NULL);
   g_source_attach (connection->deadline, connection->all->limits.context);
 }
 
-static void
-forget_message (gpointer data, GObject *message)
+/* Returns FALSE if there are too many connections, and none can give way. */
+static gboolean
+make_room (TpsHttpConnections *connections)
 {
-  ((TpsHttpConnection *) data)->message = NULL;
-}
+  TpsHttpConnection *slowest = NULL;
 
-/* Frees the connection after libsoup has released its stream. */
-static void
-on_gone (gpointer data, GObject *stream)
-{
-  TpsHttpConnection *connection = data;
-  TpsHttpConnections *all = connection->all;
+  if (connections->list.length - connections->n_cut < connections->limits.max_connections)
+    return TRUE;
+  for (GList *item = connections->list.head; item != NULL; item = item->next) /* oldest first */
+    {
+      TpsHttpConnection *each = item->data;
 
-  clear_deadline (connection);
-  if (connection->message != NULL)
-    g_object_weak_unref (G_OBJECT (connection->message), forget_message, connection);
-  g_queue_unlink (&all->list, &connection->link);
-  tps_gauge_add (all->open, -1);
-  if (connection->is_stream)
-    all->n_streams--;
-  tps_charge_clear (&connection->charge);
-  g_object_unref (connection->socket);
-  g_free (connection->peer);
-  g_free (connection);
+      if (!each->is_stream && !each->is_cut
+          && (slowest == NULL || (slowest->is_answered && !each->is_answered)))
+        slowest = each;
+    }
+  if (slowest == NULL)
+    return FALSE;
+  tps_trace (&http_cut, tps_field_text ("peer", slowest->peer),
+             tps_field_text ("reason", "too many connections"));
+  tps_http_connection_cut (slowest);
+  return TRUE;
 }
 
 /* ---- accepting ------------------------------------------------------------------------------ */
 
+/* Sends a response without a body. The caller must close the socket. */
 static void
-refuse (TpsHttpConnections *connections, gint fd, const gchar *reason)
+send_refusal (TpsHttpConnections *connections, gint fd, guint status, const gchar *reason)
 {
-  static const gchar text[] = "HTTP/1.1 503 Service Unavailable\r\n"
-                              "Retry-After: 1\r\n"
-                              "Content-Length: 0\r\n"
-                              "Connection: close\r\n\r\n";
+  gchar text[160];
+  gint n_bytes = g_snprintf (
+      text, sizeof text, "HTTP/1.1 %u %s\r\n%sContent-Length: 0\r\nConnection: close\r\n\r\n",
+      status, reason, status == SOUP_STATUS_SERVICE_UNAVAILABLE ? "Retry-After: 1\r\n" : "");
 
   connections->n_refused++;
   tps_trace (&http_refused, tps_field_text ("reason", reason));
-  if (send (fd, text, sizeof text - 1, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+  if (send (fd, text, (gsize) n_bytes, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
     shutdown (fd, SHUT_WR);
-  close (fd);
 }
 
 static gchar *
@@ -142,21 +190,67 @@ describe_peer (const struct sockaddr_storage *peer, socklen_t n_bytes)
                          : g_strdup ("?");
 }
 
-/* Passes the connection to libsoup, which emits "request-started" before this function returns. */
+/* Passes the request to libsoup, which emits "request-started" before this function returns. libsoup
+ * reads from memory, and writes to the socket. */
 static void
-serve (TpsHttpConnection *connection)
+serve (TpsHttpConnection *connection, gsize n_request)
 {
   TpsHttpConnections *all = connection->all;
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GSocketConnection)
-      stream = g_socket_connection_factory_create_connection (connection->socket);
+  g_autoptr (GInputStream) input = g_memory_input_stream_new_from_data (
+      g_steal_pointer (&connection->request), (gssize) n_request, g_free);
   g_autoptr (GSocketAddress) local = g_socket_get_local_address (connection->socket, NULL);
   g_autoptr (GSocketAddress) remote = g_socket_get_remote_address (connection->socket, NULL);
+  g_autoptr (GIOStream) stream = NULL;
 
+  if (local == NULL || remote == NULL) /* the peer has disconnected */
+    {
+      free_connection (connection);
+      return;
+    }
+  clear_source (&connection->receiving);
+  connection->carrier = g_socket_connection_factory_create_connection (connection->socket);
+  stream = g_simple_io_stream_new (
+      input, g_io_stream_get_output_stream (G_IO_STREAM (connection->carrier)));
   g_object_weak_ref (G_OBJECT (stream), on_gone, connection);
   all->starting = connection;
-  soup_server_accept_iostream (all->limits.soup, G_IO_STREAM (stream), local, remote, &error);
+  soup_server_accept_iostream (all->limits.soup, stream, local, remote, NULL);
   all->starting = NULL;
+}
+
+static const gchar *
+describe_refusal (guint status)
+{
+  return status == 431 ? "Request Header Fields Too Large" : soup_status_get_phrase (status);
+}
+
+static gboolean
+on_readable (GSocket *socket, GIOCondition condition, gpointer data)
+{
+  TpsHttpConnection *connection = data;
+  gssize n = recv (g_socket_get_fd (socket), connection->request + connection->n_received,
+                   TPS_HTTP_MAX_REQUEST_BYTES - connection->n_received, MSG_DONTWAIT);
+  gsize n_request;
+  guint status;
+
+  if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    return G_SOURCE_CONTINUE;
+  if (n <= 0)
+    {
+      free_connection (connection);
+      return G_SOURCE_REMOVE;
+    }
+  connection->n_received += (gsize) n;
+  status = tps_http_guard_examine (connection->request, connection->n_received, &n_request);
+  if (status == 0)
+    return G_SOURCE_CONTINUE;
+  if (status == SOUP_STATUS_OK)
+    serve (connection, n_request);
+  else
+    {
+      send_refusal (connection->all, g_socket_get_fd (socket), status, describe_refusal (status));
+      free_connection (connection);
+    }
+  return G_SOURCE_REMOVE;
 }
 
 void
@@ -164,38 +258,35 @@ tps_http_connections_accept (TpsHttpConnections *connections, gint fd)
 {
   struct sockaddr_storage peer = { 0 };
   socklen_t n_bytes = sizeof peer;
-  TpsCharge charge = { connections->limits.budget, 0 };
   gint send_buffer = SEND_BUFFER_BYTES;
-  g_autoptr (GError) error = NULL;
   TpsHttpConnection *connection;
-  GSocket *socket;
+  GSocket *socket = NULL;
+  gboolean has_room = make_room (connections);
 
-  if (connections->list.length >= connections->limits.max_connections)
+  if (!has_room)
+    send_refusal (connections, fd, SOUP_STATUS_SERVICE_UNAVAILABLE, "Too Many Connections");
+  if (!has_room || getpeername (fd, (struct sockaddr *) &peer, &n_bytes) < 0
+      || (socket = g_socket_new_from_fd (fd, NULL)) == NULL)
     {
-      refuse (connections, fd, "too many connections");
-      return;
-    }
-  if (!tps_charge_set (&charge, CONNECTION_BYTES, &error)
-      || getpeername (fd, (struct sockaddr *) &peer, &n_bytes) < 0
-      || (socket = g_socket_new_from_fd (fd, &error)) == NULL)
-    {
-      tps_charge_clear (&charge);
-      refuse (connections, fd, error != NULL ? error->message : "the peer has disconnected");
+      close (fd);
       return;
     }
   connection = g_new0 (TpsHttpConnection, 1);
   connection->all = connections;
   connection->link.data = connection;
   connection->socket = socket;
+  connection->request = g_malloc (TPS_HTTP_MAX_REQUEST_BYTES);
   connection->peer = describe_peer (&peer, n_bytes);
   connection->is_local = tps_http_guard_is_local (&peer);
-  connection->charge = charge;
+  connection->charge = (TpsCharge) { connections->limits.budget, 0 };
   setsockopt (fd, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof send_buffer);
   connections->n_accepted++;
   g_queue_push_tail_link (&connections->list, &connection->link);
   tps_gauge_add (connections->open, 1);
   set_deadline (connection, connections->limits.request_ms);
-  serve (connection);
+  connection->receiving = g_socket_create_source (socket, G_IO_IN, NULL);
+  g_source_set_callback (connection->receiving, G_SOURCE_FUNC (on_readable), connection, NULL);
+  g_source_attach (connection->receiving, connections->limits.context);
 }
 
 static void
@@ -287,6 +378,7 @@ tps_http_connection_charge (TpsHttpConnection *connection, gsize n_bytes, GError
 void
 tps_http_connection_expect_taken (TpsHttpConnection *connection)
 {
+  connection->is_answered = TRUE;
   if (!connection->is_stream)
     set_deadline (connection, connection->all->limits.answer_ms);
 }
@@ -301,6 +393,6 @@ tps_http_connection_become_stream (TpsHttpConnection *connection)
     }
   connection->all->n_streams++;
   connection->is_stream = TRUE;
-  clear_deadline (connection);
+  clear_source (&connection->deadline);
   return TRUE;
 }

@@ -2,12 +2,16 @@
 
 /* The connections of the HTTP server: their number, their deadlines, and the memory that they hold.
  *
- *   accept       a new connection, with the deadline for a request; beyond the limits, the response
- *                is 503, and the connection is closed
- *   start        libsoup has created the message of the connection
+ *   accept       a new connection, with the deadline for a request
+ *   serve        the whole request has been received within the limits of http_guard.h: libsoup
+ *                gets it, and creates the message of the connection
  *   expect       the request has a response: the deadline is the deadline for sending it
  *   stream       the connection is an event stream: it has no deadline
  *   end          the connection is gone; either side may have closed it
+ *
+ * If there are too many connections, the one that has been without a complete request for the
+ * longest time gives way to a new connection, or else the one with the oldest response. So peers
+ * that are idle or slow cannot prevent the response to another peer, such as a health check.
  *
  * libsoup keeps a connection open after its response only if libsoup itself listens. Here libsoup
  * closes the connection, so each connection has one message. Thread: the HTTP thread.
@@ -29,7 +33,7 @@ typedef struct
 {
   GMainContext *context; /* borrowed; runs the timers of the deadlines */
   SoupServer *soup;      /* borrowed */
-  TpsBudget *budget;     /* charged for the memory of connections; borrowed; NULL = none */
+  TpsBudget *budget;     /* charged for large responses; borrowed; NULL = none */
   TpsCounters *counters; /* of the gauge http_connections; borrowed; NULL = none */
   guint max_connections;
   guint max_streams;
@@ -50,8 +54,8 @@ TpsHttpConnections *tps_http_connections_new (const TpsHttpConnectionLimits *lim
  * keeps a connection, the object is leaked, because the end of the connection uses it. */
 void tps_http_connections_free (TpsHttpConnections *connections);
 
-/* Takes ownership of `fd`, a connected socket, and passes it to libsoup. If a limit is reached, the
- * response is 503, and the connection is closed. */
+/* Takes ownership of `fd`, a connected socket. If all connections are event streams, the response is
+ * 503, and the connection is closed. */
 void tps_http_connections_accept (TpsHttpConnections *connections, gint fd);
 
 /* Shuts down all connections. They end when libsoup reads their sockets. */

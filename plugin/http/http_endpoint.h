@@ -37,9 +37,8 @@ gboolean tps_http_request_get_number (TpsHttpRequest *request, const gchar *name
 /* Returns a header of the request, borrowed; NULL = the request does not have it. */
 const gchar *tps_http_request_get_header (TpsHttpRequest *request, const gchar *name);
 
-/* Returns the body of a POST request, borrowed: at most TPS_HTTP_MAX_BODY_BYTES of
- * application/json, ended by a NUL. */
-#define TPS_HTTP_MAX_BODY_BYTES 4096
+/* Returns the body of a POST request, borrowed: at most 4096 bytes of application/json, ended by a
+ * NUL. */
 const gchar *tps_http_request_get_body (TpsHttpRequest *request);
 
 /* Responds to the request; must be called once. Takes ownership of `body`. `content_type` must be

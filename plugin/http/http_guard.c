@@ -8,6 +8,88 @@
 
 #define MAX_HOST 255
 
+/* ---- size of a request ---------------------------------------------------------------------- */
+
+/* Returns the size of the head with its empty line; 0 = there is no empty line. */
+static gsize
+find_head (const gchar *bytes, gsize n_bytes)
+{
+  const gchar *end = bytes + n_bytes;
+
+  for (const gchar *at = memchr (bytes, '\n', n_bytes); at != NULL;
+       at = memchr (at + 1, '\n', (gsize) (end - at - 1)))
+    {
+      gsize n_rest = (gsize) (end - at);
+
+      if (n_rest >= 2 && at[1] == '\n')
+        return (gsize) (at - bytes) + 2;
+      if (n_rest >= 3 && at[1] == '\r' && at[2] == '\n')
+        return (gsize) (at - bytes) + 3;
+    }
+  return 0;
+}
+
+static gboolean
+is_field (const gchar *line, const gchar *name)
+{
+  return g_ascii_strncasecmp (line, name, strlen (name)) == 0;
+}
+
+/* Adds the value of a field Content-Length to `n_body`, which is -1 before the first such field. */
+static guint
+add_length (const gchar *value, gint64 *n_body)
+{
+  const gchar *digits = value + strspn (value, " \t");
+  gsize n_digits = strspn (digits, "0123456789");
+  const gchar *rest = digits + n_digits;
+
+  if (*n_body >= 0 || n_digits == 0 || rest[strspn (rest, " \t\r")] != '\n')
+    return 400;
+  *n_body = g_ascii_strtoll (digits, NULL, 10);
+  return *n_body <= TPS_HTTP_MAX_BODY_BYTES ? 200 : 413;
+}
+
+/* Checks the lines of a complete `head`, which may be followed by other bytes. A chunked body is
+ * refused because its size is unknown. */
+static guint
+examine_lines (const gchar *head, gsize n_head, gint64 *n_body)
+{
+  guint status = 200, n_lines = 0;
+
+  *n_body = -1;
+  for (const gchar *line = head; status == 200 && line < head + n_head;
+       line = strchr (line, '\n') + 1)
+    if (++n_lines > TPS_HTTP_MAX_LINES)
+      status = 431;
+    else if (*line == ' ' || *line == '\t') /* the line continues the line before it */
+      status = 400;
+    else if (is_field (line, "Transfer-Encoding:"))
+      status = 411;
+    else if (is_field (line, "Content-Length:"))
+      status = add_length (line + strlen ("Content-Length:"), n_body);
+  return status;
+}
+
+guint
+tps_http_guard_examine (const gchar *bytes, gsize n_bytes, gsize *n_request)
+{
+  gsize n_head = find_head (bytes, MIN (n_bytes, TPS_HTTP_MAX_HEAD_BYTES));
+  gint64 n_body;
+  guint status;
+
+  if (n_bytes > 0 && (*bytes == '\r' || *bytes == '\n'))
+    return 400;
+  if (n_head == 0)
+    return n_bytes < TPS_HTTP_MAX_HEAD_BYTES ? 0 : 431;
+  if (memchr (bytes, '\0', n_head) != NULL)
+    return 400;
+  status = examine_lines (bytes, n_head, &n_body);
+  *n_request = n_head + (gsize) MAX (n_body, 0);
+  return status == 200 && n_bytes < *n_request ? 0 : status;
+}
+
+/* ---- headers -------------------------------------------------------------------------------- */
+
 /* Copies the host of "HOST", "HOST:PORT", "[IPv6]" or "[IPv6]:PORT", without brackets. FALSE: the
  * text has a different form. */
 static gboolean

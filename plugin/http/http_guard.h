@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Checks of requests that may come from other sites or hosts. No function uses a socket. Thread:
- * any. */
+/* Checks of requests, which may come from hostile peers, or from pages of other sites. No function
+ * uses a socket. Thread: any. */
 
 #pragma once
 
@@ -9,6 +9,18 @@
 #include <sys/socket.h>
 
 G_BEGIN_DECLS
+
+/* libsoup gets only whole requests within these limits, because it allocates several objects for
+ * each line of a head and for each piece of a body. */
+#define TPS_HTTP_MAX_HEAD_BYTES 8192
+#define TPS_HTTP_MAX_LINES 100 /* of a head */
+#define TPS_HTTP_MAX_BODY_BYTES 4096
+#define TPS_HTTP_MAX_REQUEST_BYTES (TPS_HTTP_MAX_HEAD_BYTES + TPS_HTTP_MAX_BODY_BYTES)
+
+/* Examines `bytes`, the beginning of a connection. Returns 200 if they begin with a whole request,
+ * and sets `n_request` to its size; 0 if the request is incomplete and `n_bytes` is less than
+ * TPS_HTTP_MAX_REQUEST_BYTES; otherwise the status of the refusal. */
+guint tps_http_guard_examine (const gchar *bytes, gsize n_bytes, gsize *n_request);
 
 /* Returns TRUE if the Host header `host` may refer to this server. A page of another site can make
  * a browser send requests to this server if the name of that site resolves to this host ("DNS

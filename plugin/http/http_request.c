@@ -10,10 +10,9 @@
 
 #define JSON "application/json"
 
-/* An unwanted body is read and dropped up to this size, so that the client can still read the
- * reply. A larger body cuts the connection. */
-#define MAX_DROPPED_BYTES ((gsize) 64 << 10)
-#define DROPPED_KEY "thriftps-dropped" /* data of a message: the received bytes of its body */
+/* A reply of up to this size is not charged, so that health is reported even if all memory is
+ * charged. */
+#define FREE_REPLY_BYTES 4096
 
 static TpsTraceEvent http_denied = TPS_TRACE_EVENT ("http_denied", TPS_TRACE_WARNING);
 
@@ -35,51 +34,6 @@ static void
 set_header (SoupServerMessage *message, const gchar *name, const gchar *value)
 {
   soup_message_headers_replace (soup_server_message_get_response_headers (message), name, value);
-}
-
-/* ---- body ----------------------------------------------------------------------------------- */
-
-static gsize
-get_max_body (SoupServerMessage *message)
-{
-  return g_str_equal (soup_server_message_get_method (message), "POST") ? TPS_HTTP_MAX_BODY_BYTES
-                                                                        : 0;
-}
-
-static void
-on_headers (SoupServerMessage *message, gpointer unused)
-{
-  SoupMessageHeaders *headers = soup_server_message_get_request_headers (message);
-
-  if (get_max_body (message) == 0
-      || soup_message_headers_get_content_length (headers) > TPS_HTTP_MAX_BODY_BYTES)
-    soup_message_body_set_accumulate (soup_server_message_get_request_body (message), FALSE);
-}
-
-static void
-on_chunk (SoupServerMessage *message, GBytes *chunk, gpointer unused)
-{
-  gsize n_bytes = GPOINTER_TO_SIZE (g_object_get_data (G_OBJECT (message), DROPPED_KEY))
-                  + g_bytes_get_size (chunk);
-
-  g_object_set_data (G_OBJECT (message), DROPPED_KEY, GSIZE_TO_POINTER (n_bytes));
-  if (n_bytes > TPS_HTTP_MAX_BODY_BYTES)
-    soup_message_body_set_accumulate (soup_server_message_get_request_body (message), FALSE);
-  if (n_bytes > MAX_DROPPED_BYTES)
-    tps_http_connection_cut (tps_http_connection_of (message));
-}
-
-void
-tps_http_request_begin (SoupServerMessage *message)
-{
-  g_signal_connect (message, "got-headers", G_CALLBACK (on_headers), NULL);
-  g_signal_connect (message, "got-chunk", G_CALLBACK (on_chunk), NULL);
-}
-
-static gsize
-count_body (SoupServerMessage *message)
-{
-  return GPOINTER_TO_SIZE (g_object_get_data (G_OBJECT (message), DROPPED_KEY));
 }
 
 /* ---- functions for handlers ----------------------------------------------------------------- */
@@ -149,7 +103,8 @@ tps_http_request_reply (TpsHttpRequest *request, guint status, const gchar *cont
   gsize n_bytes = body->len;
   g_autoptr (GError) error = NULL;
 
-  if (!tps_http_connection_charge (request->connection, body->allocated_len, &error))
+  if (body->allocated_len > FREE_REPLY_BYTES
+      && !tps_http_connection_charge (request->connection, body->allocated_len, &error))
     {
       g_string_free (body, TRUE);
       set_header (request->message, "Retry-After", "1");
@@ -306,10 +261,7 @@ check_post (TpsHttpRequest *request)
   SoupMessageHeaders *headers = soup_server_message_get_request_headers (request->message);
   const gchar *type = soup_message_headers_get_content_type (headers, NULL);
 
-  if (count_body (request->message) > TPS_HTTP_MAX_BODY_BYTES)
-    tps_http_request_fail (request, SOUP_STATUS_REQUEST_ENTITY_TOO_LARGE,
-                           "the body is larger than %d bytes", TPS_HTTP_MAX_BODY_BYTES);
-  else if (origin != NULL && (host == NULL || !tps_http_guard_is_same_origin (origin, host)))
+  if (origin != NULL && (host == NULL || !tps_http_guard_is_same_origin (origin, host)))
     tps_http_request_fail (request, SOUP_STATUS_FORBIDDEN, "Origin: a page of another site");
   else if (g_strcmp0 (type, JSON) != 0)
     tps_http_request_fail (request, SOUP_STATUS_UNSUPPORTED_MEDIA_TYPE,
@@ -382,7 +334,8 @@ answer (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *path)
 }
 
 /* The right is checked even if the path does not exist, so that callers without it cannot learn
- * which paths exist. */
+ * which paths exist. Ranges are ignored, because libsoup would build a part of the response for
+ * each range that a peer names. */
 void
 tps_http_request_serve (const TpsHttpRules *rules, SoupServerMessage *message, const gchar *path,
                         GHashTable *query)
@@ -391,6 +344,7 @@ tps_http_request_serve (const TpsHttpRules *rules, SoupServerMessage *message, c
                              .connection = tps_http_connection_of (message),
                              .query = query };
 
+  soup_message_headers_remove (soup_server_message_get_request_headers (message), "Range");
   set_common_headers (message);
   answer (&request, rules, path);
   tps_http_connection_expect_taken (request.connection);

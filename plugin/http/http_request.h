@@ -1,13 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One request, from libsoup's message to the handler of its endpoint:
- *
- *   tps_http_request_begin()   when libsoup starts to read the request: limits its body
- *   tps_http_request_serve()   when the request has been received: checks Host -> right -> path ->
- *                              method -> body, origin and content type of a POST -> handler
- *
- * Thread: the HTTP thread.
- */
+/* One request, from libsoup's message to the handler of its endpoint. The checks have this order:
+ * Host, right, path, method, origin and content type of a POST. Thread: the HTTP thread. */
 
 #pragma once
 
@@ -24,9 +18,6 @@ typedef struct
   TpsAccess *access;         /* NULL = none */
   gboolean serves_others;    /* also serves peers on other machines */
 } TpsHttpRules;
-
-/* Prepares a message that libsoup has started: limits the size of its body. */
-void tps_http_request_begin (SoupServerMessage *message);
 
 /* Checks the request and calls the handler, so the message has its response on return. `query` may
  * be NULL. */

@@ -1,7 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Uses any text as the headers Host, Origin and Authorization. If a host is accepted, it has only
- * bytes that a host may have, and it is one of the names or a number. */
+/* Uses any text as the headers Host, Origin and Authorization, and any bytes as the beginning of a
+ * connection. If a host is accepted, it has only bytes that a host may have, and it is one of the
+ * names or a number. A request that is accepted is within the limits, and is accepted no matter how
+ * it was cut; a refusal is final. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,6 +12,28 @@
 #include "plugin/http/http_guard.h"
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
+
+static void
+examine (const gchar *bytes, gsize n_bytes)
+{
+  gsize n_request = 0, n_cut = 0;
+  guint status = tps_http_guard_examine (bytes, n_bytes, &n_request);
+
+  if (status == 0 && n_bytes >= TPS_HTTP_MAX_REQUEST_BYTES)
+    abort ();
+  if (status == 200
+      && (n_request > n_bytes || n_request > TPS_HTTP_MAX_REQUEST_BYTES
+          || tps_http_guard_examine (bytes, n_request, &n_cut) != 200 || n_cut != n_request
+          || tps_http_guard_examine (bytes, n_request - 1, &n_cut) != 0))
+    abort ();
+  for (gsize n = n_bytes / 2; n > 0 && status != 0; n /= 2)
+    {
+      guint before = tps_http_guard_examine (bytes, n, &n_cut);
+
+      if (before != 0 && before != status)
+        abort ();
+    }
+}
 
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
@@ -24,6 +48,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     abort ();
   if (token != NULL && (token < text || token > text + strlen (text)))
     abort ();
+  examine ((const gchar *) data, size);
   tps_http_guard_is_same_origin (text, "127.0.0.1:8080");
   return 0;
 }

@@ -2,6 +2,7 @@
 """The HTTP port of thriftps_server, with a client of the standard library: every path, the shapes
 of all replies, and their contents while the server works."""
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import unittest
 import junit
 from http_client import Events, HttpServer
 from peers import Client, Waiting, dense, sparse, tensor
+from server_process import WAIT_S
 from shapes import SHAPES, find_difference
 from thriftps.embedding_table import EmbeddingTable
 from thriftps.embedding_table.ttypes import TableSpec
@@ -189,6 +191,49 @@ class Reports(unittest.TestCase):
                           "proto=io.prometheus.client.MetricFamily"})
             self.assertIn("protobuf", headers["Content-Type"])
             self.assertIn(b"thriftps_requests_total", body)
+
+
+def exchange(server, data):
+    """The reply to these bytes."""
+    host, port = server.http.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=WAIT_S) as peer:
+        peer.sendall(data)
+        return b"".join(iter(lambda: peer.recv(1 << 16), b""))
+
+
+def peak_kib(server):
+    """The largest memory of the process so far."""
+    with open("/proc/%d/status" % server.process.pid) as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM:"))
+
+
+class HostilePeers(unittest.TestCase):
+
+    # With one part of the response for each range, each of these requests took 60 MiB.
+    def test_ranges_and_fields_take_no_memory(self):
+        with HttpServer() as server:
+            head = b"GET /console/styles/page.css HTTP/1.1\r\nHost: localhost\r\n"
+            whole = exchange(server, head + b"\r\n")
+            self.assertTrue(whole.startswith(b"HTTP/1.1 200"), whole)
+            before = peak_kib(server)
+            for field, status in ((b"Range: bytes=" + b"0-," * 2000 + b"0-", 200),
+                                  (b"Range: bytes=" + b"0-," * 20000 + b"0-", 431),
+                                  (b"a:\r\n" * 15000 + b"a:", 431)):
+                for _ in range(4):
+                    reply = exchange(server, head + field + b"\r\n\r\n")
+                    self.assertTrue(reply.startswith(b"HTTP/1.1 %d" % status), reply[:100])
+                    self.assertLess(len(reply), len(whole) + 1)
+            self.assertLess(peak_kib(server) - before, 16 << 10)
+
+    def test_idle_and_slow_peers_do_not_prevent_health_checks(self):
+        with HttpServer() as server, contextlib.ExitStack() as stack:
+            host, port = server.http.rsplit(":", 1)
+            for i in range(200):
+                peer = stack.enter_context(socket.create_connection((host, int(port)), WAIT_S))
+                if i % 2 == 1:
+                    peer.sendall(b"GET /healthz HTTP/1.1\r\nHost: local")
+                self.assertEqual(server.get("/healthz")["status"], "alive")
+            self.assertEqual(server.get("/readyz")["status"], "ready")
 
 
 class Failures(unittest.TestCase):

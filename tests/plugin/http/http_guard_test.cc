@@ -12,6 +12,52 @@
 namespace thriftps_test {
 namespace {
 
+guint
+Examine (const std::string &bytes, gsize *n_request)
+{
+  return tps_http_guard_examine (bytes.data (), bytes.size (), n_request);
+}
+
+TEST (HttpGuard, WaitsForAWholeRequest)
+{
+  const std::string get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                    post = "POST / HTTP/1.1\ncontent-length:\t3 \r\n\nabc";
+  for (const std::string &request : { get, post })
+    {
+      gsize n_request = 0;
+      for (gsize n = 0; n < request.size (); n++)
+        EXPECT_EQ (Examine (request.substr (0, n), &n_request), 0u) << n;
+      EXPECT_EQ (Examine (request + "more", &n_request), 200u);
+      EXPECT_EQ (n_request, request.size ());
+    }
+}
+
+TEST (HttpGuard, RefusesRequestsThatWouldCostMemory)
+{
+  auto examine_with = [] (const std::string &fields) {
+    gsize n_request;
+    return Examine ("POST / HTTP/1.1\r\n" + fields + "\r\n" + std::string (8192, 'x'), &n_request);
+  };
+  std::string lines;
+  for (int i = 0; i < TPS_HTTP_MAX_LINES - 2; i++) // the request line and the empty line
+    lines += "a:\r\n";
+  EXPECT_EQ (examine_with (lines), 200u);
+  EXPECT_EQ (examine_with (lines + "a:\r\n"), 431u);
+  EXPECT_EQ (examine_with ("a: " + std::string (TPS_HTTP_MAX_HEAD_BYTES, 'a') + "\r\n"), 431u);
+  EXPECT_EQ (examine_with ("a:\r\n b\r\n"), 400u);
+  EXPECT_EQ (examine_with (std::string ("a: \0\r\n", 6)), 400u);
+  EXPECT_EQ (examine_with ("transfer-encoding: gzip\r\n"), 411u);
+  EXPECT_EQ (examine_with ("Content-Length: 4096\r\n"), 200u);
+  for (const char *length : { "4097", "99999999999999999999" })
+    EXPECT_EQ (examine_with ("Content-Length: " + std::string (length) + "\r\n"), 413u);
+  for (const char *length : { "", "-1", "+1", "1 2", "1,1", "1\r\nContent-Length: 1" })
+    EXPECT_EQ (examine_with ("Content-Length: " + std::string (length) + "\r\n"), 400u) << length;
+  gsize n_request;
+  EXPECT_EQ (Examine ("\r\nGET / HTTP/1.1\r\n\r\n", &n_request), 400u);
+  EXPECT_EQ (Examine (std::string (TPS_HTTP_MAX_HEAD_BYTES - 1, 'a'), &n_request), 0u);
+  EXPECT_EQ (Examine (std::string (TPS_HTTP_MAX_HEAD_BYTES, 'a'), &n_request), 431u);
+}
+
 TEST (HttpGuard, AcceptsAddressesAndKnownNames)
 {
   const char *const names[] = { "ps0.example.org", "ps0", nullptr };
