@@ -8,6 +8,7 @@
 
 #include "plugin/access/tenants.h"
 #include "runtime/base/error.h"
+#include "runtime/base/json_writer.h"
 #include "runtime/base/sync.h"
 #include "runtime/base/text_file.h"
 
@@ -269,26 +270,6 @@ read_rules (const Reading *reading, JsonNode *root, TpsRules *rules, GError **er
 
 /* ---- file of rules -------------------------------------------------------------------------- */
 
-/* Returns TRUE if the nesting is at most MAX_DEPTH deep. The nesting must be checked before the
- * parse, because json-glib recurses without a limit. */
-static gboolean
-is_flat (const gchar *text)
-{
-  guint depth = 0;
-  gboolean in_text = FALSE;
-
-  for (; *text != '\0' && depth <= MAX_DEPTH; text++)
-    if (in_text && *text == '\\' && text[1] != '\0')
-      text++;
-    else if (*text == '"')
-      in_text = !in_text;
-    else if (!in_text && (*text == '[' || *text == '{'))
-      depth++;
-    else if (!in_text && depth > 0 && (*text == ']' || *text == '}'))
-      depth--;
-  return depth <= MAX_DEPTH;
-}
-
 /* Sets the error from a message of json-glib, which has the form "<data>:LINE:COLUMN: reason".
  * Always returns FALSE. */
 static gboolean
@@ -307,7 +288,7 @@ parse (Reading *reading, JsonParser *parser, const gchar *text, GError **error)
 {
   g_autoptr (GError) cause = NULL;
 
-  if (!is_flat (text))
+  if (tps_json_is_deep (text, MAX_DEPTH))
     return refuse_line (reading, 0, error, "it is nested more than %d levels deep", MAX_DEPTH);
   g_signal_connect (parser, "object-member", G_CALLBACK (on_member), reading);
   g_signal_connect (parser, "array-element", G_CALLBACK (on_element), reading);

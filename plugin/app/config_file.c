@@ -5,7 +5,10 @@
 #include <json-glib/json-glib.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/json_writer.h"
 #include "runtime/base/text_file.h"
+
+#define MAX_DEPTH 8 /* of nested arrays and objects */
 
 static gboolean
 refuse (const gchar *path, const gchar *why, GError **error)
@@ -89,6 +92,8 @@ tps_config_file_read (const gchar *path, TpsArguments *arguments, GError **error
   g_autofree gchar *text = tps_text_file_read (path, TPS_CONFIG_MAX_BYTES, &cause);
   JsonNode *root;
 
+  if (text != NULL && tps_json_is_deep (text, MAX_DEPTH))
+    return refuse (path, "it is nested too deeply", error);
   if (text == NULL || !json_parser_load_from_data (parser, text, -1, &cause))
     return refuse (path, cause->message, error);
   root = json_parser_get_root (parser);

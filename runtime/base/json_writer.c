@@ -174,3 +174,21 @@ tps_json_add_time (TpsJsonWriter *json, const gchar *name, gint64 real_us)
 {
   tps_json_add_real (json, name, (gdouble) real_us / 1e6, 3);
 }
+
+gboolean
+tps_json_is_deep (const gchar *json, guint max_depth)
+{
+  guint depth = 0;
+  gboolean in_text = FALSE;
+
+  for (; *json != '\0' && depth <= max_depth; json++)
+    if (in_text && *json == '\\' && json[1] != '\0')
+      json++;
+    else if (*json == '"')
+      in_text = !in_text;
+    else if (!in_text && (*json == '[' || *json == '{'))
+      depth++;
+    else if (!in_text && depth > 0 && (*json == ']' || *json == '}'))
+      depth--;
+  return depth > max_depth;
+}

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "runtime/base/json_writer.h"
+
 #define MAX_DEPTH 64 /* of nested arrays and objects */
 
 /* ---- members -------------------------------------------------------------------------------- */
@@ -188,24 +190,6 @@ for_each (JsonObject *object, const gchar *name, TpsFigures *figures,
     add (figures, tps_json_element (array, i));
 }
 
-/* Returns TRUE if the nesting is deeper than that of any reply. Such a text must not be parsed,
- * because json-glib recurses without a limit. For simplicity, brackets in strings count too. */
-static gboolean
-is_deep (const gchar *json)
-{
-  guint depth = 0;
-
-  for (; *json != '\0'; json++)
-    if (*json == '[' || *json == '{')
-      {
-        if (++depth > MAX_DEPTH)
-          return TRUE;
-      }
-    else if ((*json == ']' || *json == '}') && depth > 0)
-      depth--;
-  return FALSE;
-}
-
 /* Returns the object in `json`, or NULL if the text is not a JSON object. The caller owns it. */
 static JsonObject *
 parse (const gchar *json)
@@ -213,7 +197,7 @@ parse (const gchar *json)
   g_autoptr (JsonParser) parser = json_parser_new_immutable ();
   JsonNode *root;
 
-  if (is_deep (json) || !json_parser_load_from_data (parser, json, -1, NULL))
+  if (tps_json_is_deep (json, MAX_DEPTH) || !json_parser_load_from_data (parser, json, -1, NULL))
     return NULL;
   root = json_parser_get_root (parser);
   return root != NULL && JSON_NODE_HOLDS_OBJECT (root) ? json_node_dup_object (root) : NULL;

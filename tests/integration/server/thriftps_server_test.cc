@@ -387,7 +387,9 @@ TEST (ThriftpsServer, TakesFlagsFromAFile)
 TEST (ThriftpsServer, NamesTheFileWhoseFlagsAreBad)
 {
   std::string path = TemporaryFolder () + "/config.json";
+  const std::string deep (1 << 20, '['); // json-glib would overflow the stack
   const char *const contents[][2] = {
+    { deep.c_str (), "nested too deeply" },
     { "{\"nonsense\": 1}", "nonsense" },
     { "{\"ntrainer\": \"many\"}", "many" },
     { "{\"push_window\": true}", "push_window" },
