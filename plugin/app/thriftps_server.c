@@ -288,19 +288,42 @@ clear (Program *program, GError **error)
   return is_kept;
 }
 
-/* The thread that ends the process if the stop takes too long, for example because the last sync of
- * the log waits for the disk. `has_data` is NULL if there is no data directory. */
+/* All changes that were acknowledged before the stop are on the disk. All later ones are, too. */
+static atomic_bool is_synced;
+
+static void
+on_synced (gpointer unused, gint64 lsn, const GError *error)
+{
+  atomic_store (&is_synced, error == NULL);
+}
+
+/* The thread that ends the process if the stop takes too long. If the log is on the disk, the delay
+ * has lost nothing, and the exit status is that of a usual end. */
 static void *
-end_anyway (void *has_data)
+end_anyway (void *unused)
 {
   g_usleep (END_MS * 1000);
-  if (has_data == NULL)
+  if (atomic_load (&is_synced))
     _exit (0);
   fprintf (stderr,
            "thriftps_server: shutdown took longer than %.1f s; acknowledged changes with the "
            "durability interval may be lost\n",
            END_MS / 1000.0);
   _exit (1);
+}
+
+/* Begins the stop. The log comes first, because everything else may hang. */
+static void
+begin_stop (const Program *program)
+{
+  TpsDurable *durable = tps_plugin_get_durable (program->plugin);
+
+  /* Without the guard, a stop that does not end is left to the service manager. */
+  tps_thread_start_detached ("tps-guard", end_anyway, NULL, NULL);
+  if (durable != NULL)
+    tps_durable_prepare_stop (durable, on_synced, NULL);
+  else
+    on_synced (NULL, 0, NULL);
 }
 
 /* ---- signals -------------------------------------------------------------------------------- */
@@ -435,11 +458,9 @@ wait_for_signal (const Program *program)
     }
   if (byte == RECOVERY_FAILED)
     return FALSE;
+  begin_stop (program);
   tps_service_manager_stop (program->manager);
   tps_trace (&signal_taken, tps_field_text ("signal", strsignal (byte)));
-  /* Without the guard, a stop that does not end is left to the service manager. */
-  tps_thread_start_detached ("tps-guard", end_anyway,
-                             GINT_TO_POINTER (program->flags->plugin.durable.folder != NULL), NULL);
   return TRUE;
 }
 

@@ -2,18 +2,24 @@
 """Spans of calls, from the traceparent of a caller to a collector of OTLP."""
 
 import base64
+import contextlib
+import socket
 import tempfile
+import threading
 import time
 import unittest
 
 import junit
 from header_client import HeaderClient
 from otlp_collector import Collector
-from peers import Client, Server
+from peers import WAIT_S, Client, Server, floats, sparse, tensor
+from thriftps.embedding_table import EmbeddingTable
+from thriftps.embedding_table.ttypes import Initializer, InitializerKind, TableSpec
 from thriftps.node import Node
 from thriftps.node.ttypes import ServiceError
 from thriftps.rendezvous import Rendezvous
 from thriftps.session import Session
+from thriftps.tensor.ttypes import DType, Optimizer, OptimizerKind
 
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
 PARENT_ID = "b7ad6b7169203331"
@@ -155,6 +161,68 @@ class Spans(unittest.TestCase):
 def spans_of(requests):
     return [span for request in requests for resource in request["resourceSpans"]
             for scope in resource["scopeSpans"] for span in scope["spans"]]
+
+
+class HangingCollector:
+    """Accepts connections, sends `reply` again and again or once, and never closes. A context
+    manager."""
+
+    def __init__(self, reply, is_endless):
+        self._reply, self._is_endless = reply, is_endless
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._peers = []
+        self.url = "http://127.0.0.1:%d" % self._listener.getsockname()[1]
+        self.accepted = threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                self._peers.append(self._listener.accept()[0])
+                threading.Thread(target=self._answer, args=self._peers[-1:], daemon=True).start()
+                self.accepted.set()
+
+    def _answer(self, peer):
+        with contextlib.suppress(OSError):
+            peer.sendall(self._reply)
+            while self._is_endless:
+                peer.sendall(self._reply)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for each in (self._listener, *self._peers):
+            each.close()
+
+
+class HangingCollectors(unittest.TestCase):
+
+    # Acknowledged changes must be kept, however the collector hangs when the server ends.
+    def test_changes_are_kept_whatever_the_collector_does(self):
+        for reply, is_endless in ((b"", False),
+                                  (b"HTTP/1.1 200 OK\r\nContent-Le", False),
+                                  (b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nabc", False),
+                                  (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 65536, True),
+                                  (b"HTTP/1.1 102 Processing\r\n\r\n" * 1000, True)):
+            with self.subTest(reply[:50]), tempfile.TemporaryDirectory() as folder, \
+                    HangingCollector(reply, is_endless) as collector:
+                flags = ("--data-dir=" + folder + "/data", "--durability=interval:60000",
+                         "--log-segment-mib=1")
+                with Server("--otlp=" + collector.url, "--trace-sampling=1", *flags) as server, \
+                        Client(server.address, EmbeddingTable) as tables:
+                    tables.create_table(TableSpec(
+                        "counts", 10, 1, DType.FLOAT32, optimizer=Optimizer(OptimizerKind.SGD, 1.0),
+                        initializer=Initializer(InitializerKind.ZEROS)))
+                    for _ in range(300):  # more than one batch of spans
+                        tables.apply_row_gradients("counts", sparse([1], [1.0], 10, 1).sparse, None)
+                    self.assertTrue(collector.accepted.wait(WAIT_S))
+                with Server(*flags) as server, Client(server.address, EmbeddingTable) as tables:
+                    counts = None
+                    while counts is None:  # until the server has recovered
+                        with contextlib.suppress(ServiceError):
+                            counts = tables.lookup_rows("counts", tensor([1], dtype=DType.INT64))
+                    self.assertEqual(floats(counts.data), [-300.0])
 
 
 if __name__ == "__main__":

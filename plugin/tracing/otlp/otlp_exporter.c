@@ -54,6 +54,7 @@ struct TpsOtlpExporter
   GSource *timeout; /* of `message`; NULL = none */
   GSource *repeat;  /* for the next attempt; NULL = none */
   gboolean is_ending;
+  gboolean gives_up; /* sends no further request */
 };
 
 static void send_batch (TpsOtlpExporter *exporter);
@@ -125,7 +126,7 @@ end_batch (TpsOtlpExporter *exporter, TpsCounter *counter)
 static void
 quit_or_go_on (TpsOtlpExporter *exporter)
 {
-  if (exporter->body == NULL && take_batch (exporter))
+  if (exporter->body == NULL && !exporter->gives_up && take_batch (exporter))
     send_batch (exporter);
   else if (exporter->is_ending)
     g_main_loop_quit (exporter->loop);
@@ -243,6 +244,7 @@ give_up (gpointer data)
 {
   TpsOtlpExporter *exporter = data;
 
+  exporter->gives_up = TRUE;
   g_main_loop_quit (exporter->loop);
   return G_SOURCE_REMOVE;
 }

@@ -137,6 +137,13 @@ tps_durable_flush (TpsDurable *durable, TpsLogDone done, gpointer user_data)
   tps_log_flush (durable->log, done, user_data);
 }
 
+void
+tps_durable_prepare_stop (TpsDurable *durable, TpsLogDone done, gpointer user_data)
+{
+  tps_log_end_intervals (durable->log);
+  tps_log_flush (durable->log, done, user_data);
+}
+
 TpsDurability
 tps_durable_get_durability (const TpsDurable *durable)
 {

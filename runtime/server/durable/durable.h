@@ -147,6 +147,11 @@ void tps_durable_get_snapshot (TpsDurable *durable, TpsSnapshotInfo *info, gbool
  * disk. Must not be called while the server recovers. */
 void tps_durable_flush (TpsDurable *durable, TpsLogDone done, gpointer user_data);
 
+/* Prepares the end of the process, so that a delay of the rest of the stop loses nothing: further
+ * commands of durability INTERVAL are answered when they are on the disk, and `done` is called when
+ * all commands that were answered before are. Otherwise as tps_durable_flush(). */
+void tps_durable_prepare_stop (TpsDurable *durable, TpsLogDone done, gpointer user_data);
+
 /* ---- followers of the log -------------------------------------------------------------------- */
 
 /* Reads the log: see log_feed.h. Copies `request`. Errors of done(): those of tps_log_feed_read()

@@ -218,6 +218,12 @@ tps_log_flush (TpsLog *log, TpsLogDone done, gpointer user_data)
   tps_log_writer_add (&log->writer, &entry);
 }
 
+void
+tps_log_end_intervals (TpsLog *log)
+{
+  tps_log_writer_end_intervals (&log->writer);
+}
+
 /* ---- state ----------------------------------------------------------------------------------- */
 
 gint64

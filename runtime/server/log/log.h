@@ -115,6 +115,10 @@ void tps_log_append (TpsLog *log, const TpsCommand *command, TpsDurability durab
 /* Calls `done` when all commands that have already been appended are durable. Thread: any. */
 void tps_log_flush (TpsLog *log, TpsLogDone done, gpointer user_data);
 
+/* Makes further appends of INTERVAL end as those of COMMIT do: when the record is on the disk.
+ * Thread: any. */
+void tps_log_end_intervals (TpsLog *log);
+
 /* Returns the durable LSN: all commands up to it are on the disk. Thread: any. */
 gint64 tps_log_get_durable_lsn (TpsLog *log);
 

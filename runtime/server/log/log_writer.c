@@ -101,18 +101,29 @@ stage_hole (TpsLogWriter *writer, const TpsLogEntry *entry)
 void
 tps_log_writer_add (TpsLogWriter *writer, const TpsLogEntry *entry)
 {
+  TpsLogEntry queued = *entry;
   gboolean is_staged;
 
   tps_mutex_lock (&writer->lock);
+  if (writer->ends_intervals && queued.durability == TPS_DURABILITY_INTERVAL)
+    queued.durability = TPS_DURABILITY_COMMIT;
   is_staged = stage_hole (writer, entry);
   if (!is_staged)
     {
-      g_array_append_val (writer->queue, *entry);
+      g_array_append_val (writer->queue, queued);
       tps_cond_signal (&writer->changed);
     }
   tps_mutex_unlock (&writer->lock);
   if (is_staged)
     entry->done (entry->user_data, entry->lsn, NULL);
+}
+
+void
+tps_log_writer_end_intervals (TpsLogWriter *writer)
+{
+  tps_mutex_lock (&writer->lock);
+  writer->ends_intervals = TRUE;
+  tps_mutex_unlock (&writer->lock);
 }
 
 /* Returns TRUE if the disk is full and may have no room for `n_bytes`. Bytes that have been added

@@ -46,11 +46,12 @@ typedef struct
   gboolean ends_held;  /* `ending` has records of TPS_DURABILITY_INTERVAL */
   guint n_end_waiters; /* threads that wait until `is_ending` is FALSE */
   gboolean is_closing;
-  TpsLogStage *filling; /* one of the two */
-  TpsLogStage *sealed;  /* the next one to be written, or NULL */
-  GError *failure;      /* final */
-  GError *no_room;      /* until a segment can be made */
-  gint64 retry_ns;      /* the time of the next attempt */
+  gboolean ends_intervals; /* see tps_log_end_intervals() */
+  TpsLogStage *filling;    /* one of the two */
+  TpsLogStage *sealed;     /* the next one to be written, or NULL */
+  GError *failure;         /* final */
+  GError *no_room;         /* until a segment can be made */
+  gint64 retry_ns;         /* the time of the next attempt */
   /* The bytes that can be written without a further segment. While a thread writes, the value
    * before that write. */
   gint64 room;
@@ -82,6 +83,9 @@ void tps_log_writer_clear (TpsLogWriter *writer);
 /* Queues an append or a flush. May call done() of a command of TPS_DURABILITY_NONE. Thread: any,
  * one append at a time. */
 void tps_log_writer_add (TpsLogWriter *writer, const TpsLogEntry *entry);
+
+/* See tps_log_end_intervals(). */
+void tps_log_writer_end_intervals (TpsLogWriter *writer);
 
 /* See tps_log_is_short(). */
 gboolean tps_log_writer_may_refuse (const TpsLogWriter *writer);

@@ -194,6 +194,23 @@ TEST_F (LogTest, AFlushMakesEarlierAppendsDurable)
   EXPECT_EQ (tps_log_get_durable_lsn (log_), 2);
 }
 
+TEST_F (LogTest, IntervalsEndWhenTheStopIsPrepared)
+{
+  gint64 wake_ns;
+
+  ASSERT_TRUE (open ());
+  append (TPS_DURABILITY_INTERVAL);
+  take_all_steps (log_);
+  EXPECT_THAT (ends_.lsns, ElementsAre (1)) << "before it is on the disk";
+  tps_log_end_intervals (log_);
+  append (TPS_DURABILITY_INTERVAL);
+  ASSERT_TRUE (tps_log_writer_step (&log_->writer, 0, &wake_ns));
+  EXPECT_THAT (ends_.lsns, ElementsAre (1)) << "it is staged and not written";
+  take_all_steps (log_);
+  EXPECT_THAT (ends_.lsns, ElementsAre (1, 2));
+  EXPECT_EQ (tps_log_get_durable_lsn (log_), 2);
+}
+
 /* Group commit: commands that are queued together must share blocks and one sync. */
 TEST_F (LogTest, QueuedCommandsShareOneWrite)
 {
