@@ -63,6 +63,8 @@ typedef struct
   TpsHttp *http; /* NULL = none */
 } Program;
 
+static volatile sig_atomic_t is_serving; /* clients may have sent calls */
+
 /* Waits until the last lines of the log have been written, but at most LOG_FLUSH_NS. */
 static void
 flush_log (void)
@@ -249,8 +251,10 @@ start (Program *program, GError **error)
   options.access = program->access;
   options.tls_required = flags->tls == TPS_TLS_REQUIRED;
   program->server = tps_plugin_new_server (program->plugin, &options);
-  return open_sockets (program, error) && start_http (program, error)
-         && tps_server_start (program->server, error);
+  if (!open_sockets (program, error) || !start_http (program, error))
+    return FALSE;
+  is_serving = TRUE; /* before the first call, which the end of the process must not lose */
+  return tps_server_start (program->server, error);
 }
 
 static void
@@ -275,6 +279,7 @@ clear (Program *program, GError **error)
 
   if (program->server != NULL)
     tps_server_stop (program->server);
+  tps_service_manager_stop (program->manager);
   g_clear_pointer (&program->http, tps_http_free);
   g_clear_object (&program->server);
   /* The exporter uses the plugin's metrics, so it must be freed before the plugin. */
@@ -333,8 +338,6 @@ begin_stop (const Program *program)
  * threads receives would end the process. */
 static int signal_pipe[2];
 
-static volatile sig_atomic_t is_serving;
-
 /* Before the program serves, SIGTERM and SIGINT end it at once. There are no calls to drain, and a
  * step of the start (a read of a file, the search for devices) may block for ever. */
 static void
@@ -378,28 +381,23 @@ on_recovered (gpointer unused, const GError *error)
     _exit (1);
 }
 
+/* Catches signals from the first moment on. The default action of each of them would end the process
+ * as SIGKILL does. SIGXFSZ is ignored, so that a write beyond the limit of a file fails. */
 static void
 catch_signals (void)
 {
-  struct sigaction action = { .sa_handler = on_signal, .sa_flags = 0 };
-
-  signal (SIGPIPE, SIG_IGN);
-  if (pipe2 (signal_pipe, O_CLOEXEC) < 0 || fcntl (signal_pipe[1], F_SETFL, O_NONBLOCK) < 0
-      || sigaction (SIGTERM, &action, NULL) < 0 || sigaction (SIGINT, &action, NULL) < 0)
-    fail (1, g_strconcat ("cannot create the signal pipe: ", g_strerror (errno), NULL));
-}
-
-/* SIGHUP keeps its default action if there is no file to reload and no service manager. */
-static void
-catch_hangup (const Program *program)
-{
+  static const gint caught[] = { SIGTERM, SIGINT, SIGHUP };
+  static const gint ignored[] = { SIGPIPE, SIGXFSZ, SIGUSR1, SIGUSR2 };
   struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
-  gboolean has_files = program->tls != NULL || program->access != NULL
-                       || program->flags->log_file != NULL;
+  gboolean ok = pipe2 (signal_pipe, O_CLOEXEC) == 0
+                && fcntl (signal_pipe[1], F_SETFL, O_NONBLOCK) == 0;
 
-  if ((has_files || tps_service_manager_is_there (program->manager))
-      && sigaction (SIGHUP, &action, NULL) < 0)
-    fail (1, g_strconcat ("SIGHUP cannot be handled: ", g_strerror (errno), NULL));
+  for (guint i = 0; ok && i < G_N_ELEMENTS (caught); i++)
+    ok = sigaction (caught[i], &action, NULL) == 0;
+  for (guint i = 0; ok && i < G_N_ELEMENTS (ignored); i++)
+    ok = signal (ignored[i], SIG_IGN) != SIG_ERR;
+  if (!ok)
+    fail (1, g_strconcat ("signals cannot be handled: ", g_strerror (errno), NULL));
 }
 
 static void
@@ -424,7 +422,8 @@ reload_access (TpsAccess *access)
     tps_trace (&access_unchanged, tps_field_text ("reason", error->message));
 }
 
-/* Carries out SIGHUP: opens the log again, and reads certificates, rules and tokens again. */
+/* Carries out SIGHUP: opens the log again, and reads certificates, rules and tokens again. Does
+ * nothing if there is none of them. */
 static void
 reload (const Program *program)
 {
@@ -453,14 +452,15 @@ wait_for_signal (const Program *program)
           tps_memory_trimmer_turn (&trimmer);
           tps_service_manager_turn (program->manager);
         }
+      if (byte == RECOVERY_FAILED)
+        return FALSE;
+      if (byte != SIGHUP)
+        begin_stop (program);
+      tps_trace (&signal_taken, tps_field_text ("signal", strsignal (byte)));
       if (byte == SIGHUP)
         reload (program);
     }
-  if (byte == RECOVERY_FAILED)
-    return FALSE;
-  begin_stop (program);
   tps_service_manager_stop (program->manager);
-  tps_trace (&signal_taken, tps_field_text ("signal", strsignal (byte)));
   return TRUE;
 }
 
@@ -477,8 +477,6 @@ serve (const TpsServerFlags *flags, TpsServiceManager *manager, TpsTraceStream *
       clear (&program, NULL);
       fail (status, error->message);
     }
-  is_serving = TRUE;
-  catch_hangup (&program);
   say_ready (&program);
   tps_service_manager_begin (manager, program.server, program.plugin);
   if (!wait_for_signal (&program))

@@ -345,6 +345,8 @@ TEST (ThriftpsServer, RefusesBadFlagsInOneLine)
     { { "--tls=required" }, "--tls=required needs --tls-cert=FILE" },
     { { "--tls-cert=/a" }, "--tls-cert has no effect without --tls=allowed or --tls=required" },
     { { "--tls-ca=/a" }, "--tls-ca has no effect without --tls=allowed or --tls=required" },
+    { { "--tls-key=/a" }, "--tls-key has no effect without --tls=allowed or --tls=required" },
+    { { "--tls-min=1.2" }, "--tls-min has no effect without --tls=allowed or --tls=required" },
     { { "--tls=required", "--tls-cert=/a", "--tls-min=1.1" },
       "--tls-min=1.1: expected 1.2 or 1.3" },
     { { "--config=/no/such/file" }, "/no/such/file" },
