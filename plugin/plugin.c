@@ -462,8 +462,10 @@ tps_plugin_new (const TpsPluginOptions *options, GError **error)
   plugin->service_names = g_ptr_array_new ();
   if (!choose_services (plugin, options, error) || !open_data (plugin, options, error))
     return NULL;
-  plugin->workers = tps_worker_pool_new ("tps-worker", options->n_workers > 0 ? options->n_workers
-                                                                              : tps_cores_count ());
+  plugin->workers = tps_worker_pool_try_new (
+      "tps-worker", options->n_workers > 0 ? options->n_workers : tps_cores_count (), error);
+  if (plugin->workers == NULL)
+    return NULL;
   if (options->access != NULL)
     plugin->access = tps_access_ref (options->access);
   make_quotas (plugin);

@@ -6,6 +6,7 @@
  * arguments are invalid.
  */
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -142,6 +143,7 @@ main (int argc, char **argv)
   gint n_named = 0; /* the command and its paths */
   const gchar *const *named = (const gchar *const *) argv + 1;
 
+  signal (SIGXFSZ, SIG_IGN); /* so that a write beyond the limit of a file fails */
   while (n_named + 1 < argc && argv[n_named + 1][0] != '-')
     n_named++;
   if (n_named + 1 < argc

@@ -60,6 +60,7 @@ struct TpsServer
   TpsServerCore *core;
   TpsWorkerPool *own_workers;
   TpsWorkerPool *handshakes; /* NULL = connections are not encrypted */
+  GError *no_threads;        /* of tps_server_new(), for tps_server_start(); NULL = none */
   TpsAcceptor *acceptor;
   TpsIoThread *io;
   guint n_io;
@@ -67,6 +68,7 @@ struct TpsServer
   TpsMutex lock; /* guards all fields below */
   TpsCond changed;
   State state;
+  gboolean was_started; /* a start succeeded */
   gboolean all_answered;
   TpsPulse *pulse; /* NULL until the first check of the threads */
 };
@@ -129,8 +131,8 @@ set_threads (TpsServer *server, const TpsServerOptions *options)
     server->n_io = options->n_io_threads;
   server->io = g_new0 (TpsIoThread, server->n_io);
   if (options->workers == NULL)
-    server->own_workers = tps_worker_pool_new (
-        "tps-worker", options->n_workers > 0 ? options->n_workers : n_cores);
+    server->own_workers = tps_worker_pool_try_new (
+        "tps-worker", options->n_workers > 0 ? options->n_workers : n_cores, &server->no_threads);
   server->core->workers = options->workers != NULL ? options->workers : server->own_workers;
 }
 
@@ -143,9 +145,10 @@ set_tls (TpsServer *server, const TpsServerOptions *options)
                                 .is_required = options->tls_required,
                                 .budget = server->budgets->channels };
 
-  if (options->tls == NULL)
+  if (options->tls == NULL || server->no_threads != NULL)
     return;
-  server->handshakes = tps_worker_pool_new ("tps-tls", (guint) tps_tuning_get ()->tls_threads);
+  server->handshakes = tps_worker_pool_try_new ("tps-tls", (guint) tps_tuning_get ()->tls_threads,
+                                                &server->no_threads);
   tls.workers = server->handshakes;
   tls.counters = options->metrics != NULL ? tps_metrics_get_counters (options->metrics) : NULL;
   server->core->tls = tps_tls_acceptor_new (&tls);
@@ -264,7 +267,7 @@ tps_server_get_status (TpsServer *server, TpsServerStatus *status)
     .is_draining = atomic_load (&core->stopping),
   };
   tps_mutex_lock (&server->lock);
-  status->is_running = server->state != STATE_NEW;
+  status->is_running = server->was_started;
   tps_mutex_unlock (&server->lock);
 }
 
@@ -458,6 +461,11 @@ start (TpsServer *server, GError **error)
     server->default_service = g_strdup (g_array_index (server->services, TpsService, 0).name);
   add_connection_services (server);
   add_chunk_service (server);
+  if (server->no_threads != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&server->no_threads));
+      return FALSE;
+    }
   if (!make_dispatchers (server, error))
     return FALSE;
   reserve_descriptors (&server->core->limits);
@@ -479,7 +487,7 @@ tps_server_start (TpsServer *server, GError **error)
   tps_mutex_lock (&server->lock);
   if (server->state == STATE_NEW)
     {
-      started = start (server, error);
+      server->was_started = started = start (server, error);
       server->state = started ? STATE_RUNNING : STATE_STOPPED;
     }
   else
@@ -608,6 +616,7 @@ finalize (GObject *object)
   g_free (server->io);
   g_array_unref (server->services);
   g_free (server->default_service);
+  g_clear_error (&server->no_threads);
   tps_cond_clear (&server->changed);
   tps_mutex_clear (&server->lock);
   G_OBJECT_CLASS (tps_server_parent_class)->finalize (object);

@@ -110,7 +110,8 @@ GType tps_server_get_type (void);
  * g_object_unref() stops and frees it. */
 TpsServer *tps_server_new (const TpsServerOptions *options);
 
-/* Returns the pool for the long work of handlers; borrowed, and valid as long as the server. */
+/* Returns the pool for the long work of handlers; borrowed, and valid as long as the server. NULL =
+ * the system has refused its threads; the start then fails. */
 TpsWorkerPool *tps_server_get_workers (TpsServer *server);
 
 /* Returns the pool of received bodies, borrowed; it is charged to the budget `pending`. */
@@ -176,7 +177,7 @@ typedef struct
   guint n_io_threads;
   guint n_connections, max_connections;
   guint n_calls;        /* without a reply */
-  gboolean is_running;  /* was started; stays TRUE after the stop, see is_draining */
+  gboolean is_running;  /* a start succeeded; stays TRUE after the stop, see is_draining */
   gboolean is_draining; /* during and after the stop */
 } TpsServerStatus;
 

@@ -370,6 +370,26 @@ release (TpsOtlpExporter *exporter)
   g_free (exporter);
 }
 
+static void *
+do_nothing (void *unused)
+{
+  return unused;
+}
+
+/* Makes GLib start the thread that its asynchronous calls need. If the system refused this thread
+ * later, GLib would end the process. */
+static gboolean
+start_thread_of_glib (GError **error)
+{
+  TpsThread thread;
+
+  if (!tps_thread_start (&thread, "tps-otlp", do_nothing, NULL, error))
+    return FALSE;
+  tps_sync_check (pthread_join (thread, NULL));
+  g_type_ensure (G_TYPE_TASK);
+  return TRUE;
+}
+
 TpsOtlpExporter *
 tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error)
 {
@@ -381,6 +401,8 @@ tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error)
                    "OTLP endpoint \"%s\": expected http://HOST:PORT", options->endpoint);
       return NULL;
     }
+  if (!start_thread_of_glib (error))
+    return NULL;
   exporter = g_new0 (TpsOtlpExporter, 1);
   exporter->options = *options;
   fill_defaults (&exporter->options);

@@ -129,6 +129,9 @@ TEST_F (AcceptRefusalTest, AServerThatCannotWatchDoesNotStart)
   failing_operation = EPOLL_CTL_ADD;
   EXPECT_FALSE (tps_server_start (server, &error));
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
+  TpsServerStatus status;
+  tps_server_get_status (server, &status);
+  EXPECT_FALSE (status.is_running);
 }
 
 } // namespace

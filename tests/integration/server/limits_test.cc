@@ -1,0 +1,67 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// thriftps_server under limits of the system: a start that fails must end with a message and status
+// 1, and not with a signal.
+
+#include <glib.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/integration/server/server_process.h"
+
+namespace thriftps_test {
+namespace {
+
+using testing::HasSubstr;
+
+std::string
+NewDataFolder ()
+{
+  g_autofree gchar *folder = g_dir_make_tmp ("thriftps-XXXXXX", nullptr);
+  return std::string (folder) + "/data";
+}
+
+TEST (Limits, AThreadThatCannotStartIsAnError)
+{
+  int n_threads = 0;
+  for (std::string line; line.empty (); n_threads++)
+    {
+      ASSERT_LT (n_threads, 200);
+      ServerProcess server ({ "LD_PRELOAD=tests/integration/server/libfew_threads.so",
+                              "MAX_THREADS=" + std::to_string (n_threads),
+                              "plugin/app/thriftps_server", "--listen=127.0.0.1:0",
+                              "--http=127.0.0.1:0", "--otlp=http://127.0.0.1:9", "--io-threads=2",
+                              "--data-dir=" + NewDataFolder (), "--log-segment-mib=1" },
+                            "/usr/bin/env");
+      line = server.ReadLine ();
+      if (!line.empty ())
+        server.Signal (SIGTERM);
+      std::string errors = server.ReadErrors ();
+      ASSERT_EQ (server.Wait (), line.empty () ? 1 : 0) << n_threads << ": " << errors;
+      EXPECT_THAT (errors,
+                   HasSubstr (line.empty () ? "cannot start thread tps-" : "server_started"))
+          << n_threads;
+    }
+  EXPECT_GT (n_threads, 8); // the limit applied
+}
+
+TEST (Limits, AFileThatCannotGrowIsAnError)
+{
+  for (const char *kib : { "0", "1", "64" })
+    {
+      ServerProcess server ({ "-c", std::string ("ulimit -f ") + kib
+                                        + "; exec plugin/app/thriftps_server --listen=127.0.0.1:0 "
+                                          "--log-segment-mib=1 --data-dir="
+                                        + NewDataFolder () },
+                            "/bin/bash");
+      EXPECT_THAT (server.ReadErrors (), HasSubstr ("File too large")) << kib;
+      EXPECT_EQ (server.Wait (), 1) << kib;
+    }
+}
+
+} // namespace
+} // namespace thriftps_test
