@@ -422,8 +422,12 @@ check_tls (const TpsServerFlags *flags, const TpsArguments *arguments, GError **
     return refuse (error, "--tls=%s needs --tls-cert=FILE", tps_arguments_get (arguments, "tls"));
   if (flags->tls == TPS_TLS_OFF && files->certificate != NULL)
     return refuse (error, "--tls-cert%s", without_tls);
+  if (flags->tls == TPS_TLS_OFF && files->key != NULL)
+    return refuse (error, "--tls-key%s", without_tls);
   if (flags->tls == TPS_TLS_OFF && files->authorities != NULL)
     return refuse (error, "--tls-ca%s", without_tls);
+  if (flags->tls == TPS_TLS_OFF && tps_arguments_get (arguments, "tls-min") != NULL)
+    return refuse (error, "--tls-min%s", without_tls);
   return TRUE;
 }
 

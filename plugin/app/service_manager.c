@@ -15,7 +15,7 @@ struct TpsServiceManager
   TpsPassedSockets sockets;
   gint64 watchdog_ns; /* 0 = there is no watchdog */
 
-  TpsServer *server; /* NULL = before begin, and after stop */
+  TpsServer *server; /* NULL = before begin */
   TpsPlugin *plugin;
   gchar *addresses;
   TpsSupervision supervision;
@@ -98,12 +98,6 @@ tps_service_manager_free (TpsServiceManager *manager)
   g_free (manager);
 }
 
-gboolean
-tps_service_manager_is_there (const TpsServiceManager *manager)
-{
-  return manager->notifier != NULL;
-}
-
 guint
 tps_service_manager_get_n_sockets (const TpsServiceManager *manager)
 {
@@ -169,6 +163,4 @@ tps_service_manager_stop (TpsServiceManager *manager)
 {
   if (is_told (manager))
     tps_supervision_stop (&manager->supervision);
-  manager->server = NULL;
-  manager->plugin = NULL;
 }

@@ -20,9 +20,6 @@ TpsServiceManager *tps_service_manager_new (GError **error);
 /* Frees the manager, which may be NULL. */
 void tps_service_manager_free (TpsServiceManager *manager);
 
-/* Returns TRUE if a manager that accepts messages has started the program. */
-gboolean tps_service_manager_is_there (const TpsServiceManager *manager);
-
 /* Returns the number of sockets from the manager; the server must listen on them. */
 guint tps_service_manager_get_n_sockets (const TpsServiceManager *manager);
 
@@ -32,7 +29,7 @@ gboolean tps_service_manager_give_sockets (TpsServiceManager *manager, TpsServer
                                            GError **error);
 
 /* Begins the messages, which report the state of `server` and `plugin`. Both are borrowed until
- * tps_service_manager_stop(). Must be called after the server has started. */
+ * the first call of tps_service_manager_stop(). Must be called after the server has started. */
 void tps_service_manager_begin (TpsServiceManager *manager, TpsServer *server, TpsPlugin *plugin);
 
 /* Sends the messages that are due. Must be called about four times a second. */
@@ -42,7 +39,8 @@ void tps_service_manager_turn (TpsServiceManager *manager);
 void tps_service_manager_begin_reload (TpsServiceManager *manager);
 void tps_service_manager_end_reload (TpsServiceManager *manager);
 
-/* Reports that the server stops, and ends the messages. */
+/* Reports that the server stops. No other function may be called afterwards, except this one, which
+ * tries again if the manager has not accepted the message. */
 void tps_service_manager_stop (TpsServiceManager *manager);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsServiceManager, tps_service_manager_free)

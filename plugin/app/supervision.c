@@ -71,6 +71,22 @@ tell_phase (TpsSupervision *supervision, const gchar *head, TpsDurablePhase phas
   return TRUE;
 }
 
+/* Sends a RELOADING=1 that is due. MONOTONIC_USEC is the time at which the reload began. */
+static gboolean
+tell_reload (TpsSupervision *supervision)
+{
+  g_autofree gchar *message = NULL;
+
+  if (supervision->reload_ns == 0)
+    return TRUE;
+  message = g_strdup_printf ("RELOADING=1\nMONOTONIC_USEC=%" G_GINT64_FORMAT,
+                             supervision->reload_ns / NS_PER_US);
+  if (!send_text (supervision, message))
+    return FALSE;
+  supervision->reload_ns = 0;
+  return TRUE;
+}
+
 /* A failed recovery needs no message: it ends the program, and the manager sees the exit status. */
 static void
 turn_starting (TpsSupervision *supervision, gint64 now_ns)
@@ -80,7 +96,7 @@ turn_starting (TpsSupervision *supervision, gint64 now_ns)
 
   if (has_data && status.phase == TPS_DURABLE_RECOVERING)
     tell_recovery (supervision, &status, now_ns);
-  else if (status.phase != TPS_DURABLE_FAILED
+  else if (status.phase != TPS_DURABLE_FAILED && tell_reload (supervision)
            && tell_phase (supervision, "READY=1\n", status.phase))
     supervision->state = TPS_SUPERVISION_READY;
 }
@@ -123,32 +139,32 @@ tps_supervision_turn (TpsSupervision *supervision, gint64 now_ns)
     beat (supervision, now_ns);
 }
 
+/* After the first READY=1, the state STARTING means that the end of a reload is not told yet. */
 void
 tps_supervision_begin_reload (TpsSupervision *supervision, gint64 now_ns)
 {
-  g_autofree gchar *message = g_strdup_printf ("RELOADING=1\nMONOTONIC_USEC=%" G_GINT64_FORMAT,
-                                               now_ns / NS_PER_US);
-
-  if (supervision->state == TPS_SUPERVISION_READY)
-    send_text (supervision, message);
+  if (supervision->phase == 0 || supervision->state == TPS_SUPERVISION_STOPPING)
+    return;
+  supervision->reload_ns = now_ns;
+  tell_reload (supervision);
 }
 
-/* If the message cannot be sent, the state becomes STARTING, and the next turn sends "READY=1"
- * again. Without this message, the manager would consider the reload unfinished for ever. */
+/* If a message cannot be sent, the state becomes STARTING, and the next turn sends RELOADING=1 and
+ * READY=1 again. Without them, the manager would consider the reload unfinished for ever. */
 void
 tps_supervision_end_reload (TpsSupervision *supervision)
 {
   if (supervision->state == TPS_SUPERVISION_READY
-      && !tell_phase (supervision, "READY=1\n", supervision->phase))
+      && (!tell_reload (supervision) || !tell_phase (supervision, "READY=1\n", supervision->phase)))
     supervision->state = TPS_SUPERVISION_STARTING;
 }
 
 void
 tps_supervision_stop (TpsSupervision *supervision)
 {
-  if (supervision->state != TPS_SUPERVISION_STOPPING)
-    send_text (supervision, "STOPPING=1\nSTATUS=Answering in-flight calls");
-  supervision->state = TPS_SUPERVISION_STOPPING;
+  if (supervision->state != TPS_SUPERVISION_STOPPING
+      && send_text (supervision, "STOPPING=1\nSTATUS=Answering in-flight calls"))
+    supervision->state = TPS_SUPERVISION_STOPPING;
 }
 
 gint64

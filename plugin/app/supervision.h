@@ -9,8 +9,9 @@
  *   ready -> ready      RELOADING=1, then READY=1 again
  *   any -> stopping     STOPPING=1, once; no message follows
  *
- * If the manager does not accept a message, the next turn sends it again. Exceptions: RELOADING=1,
- * STOPPING=1, and STATUS= while starting. Thread: one at a time.
+ * If the manager does not accept a message, the next turn sends it again, except STATUS= while
+ * starting. STOPPING=1 is sent again by the next call of tps_supervision_stop(). Thread: one at a
+ * time.
  */
 
 #pragma once
@@ -46,6 +47,7 @@ typedef struct
 
   TpsSupervisionState state;
   TpsDurablePhase phase; /* the phase of the last message to the manager; 0 = none */
+  gint64 reload_ns;      /* of a RELOADING=1 that the manager has not accepted; 0 = none */
   gint64 next_status_ns;
   gint64 next_beat_ns;
 } TpsSupervision;
@@ -64,7 +66,7 @@ void tps_supervision_turn (TpsSupervision *supervision, gint64 now_ns);
 void tps_supervision_begin_reload (TpsSupervision *supervision, gint64 now_ns);
 void tps_supervision_end_reload (TpsSupervision *supervision);
 
-/* Sends STOPPING=1, once. No other message follows. */
+/* Sends STOPPING=1, until the manager has accepted it once. No other message follows. */
 void tps_supervision_stop (TpsSupervision *supervision);
 
 /* Returns the value of WATCHDOG_USEC in nanoseconds if WATCHDOG_PID is `pid` or NULL. Returns 0 if

@@ -27,6 +27,7 @@
 namespace thriftps_test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 std::string
@@ -451,6 +452,40 @@ TEST (ThriftpsServer, EndsOnSigtermWhileItStarts)
       std::this_thread::yield ();
     }
   server.Signal (SIGTERM);
+  EXPECT_EQ (server.Wait (), 0);
+}
+
+// A reader of the pipe lets the start continue.
+TEST (ThriftpsServer, SurvivesHangupsFromItsStartOn)
+{
+  std::string path = TemporaryFolder () + "/pipe";
+  ASSERT_EQ (mkfifo (path.c_str (), 0600), 0);
+  ServerProcess server ({ "--log-file=" + path, "--listen=127.0.0.1:0" });
+  while (!Catches (server.pid (), SIGTERM))
+    {
+      ASSERT_EQ (waitpid (server.pid (), nullptr, WNOHANG), 0) << "the server has ended";
+      std::this_thread::yield ();
+    }
+  for (int number : { SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ })
+    server.Signal (number);
+  int reader = open (path.c_str (), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE (reader, 0);
+  EXPECT_EQ (ErrorCode (RawClient (server.ReadAddress ()).Call ("Node:describe")), 0);
+  server.Signal (SIGTERM);
+  EXPECT_EQ (server.Wait (), 0);
+  close (reader);
+}
+
+TEST (ThriftpsServer, LogsAHangupWithNothingToReload)
+{
+  ServerProcess server ({ "--listen=127.0.0.1:0" });
+  std::string address = server.ReadAddress ();
+  for (int number : { SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ })
+    server.Signal (number);
+  EXPECT_EQ (ErrorCode (RawClient (address).Call ("Node:describe")), 0);
+  server.Signal (SIGTERM);
+  EXPECT_THAT (server.ReadErrors (), AllOf (HasSubstr (" signal_taken signal=Hangup"),
+                                            HasSubstr (" signal_taken signal=Terminated")));
   EXPECT_EQ (server.Wait (), 0);
 }
 

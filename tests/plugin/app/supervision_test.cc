@@ -162,6 +162,29 @@ TEST_F (SupervisionTest, TellsOfAReloadAndItsEnd)
   EXPECT_THAT (Turn (1000), ElementsAre ("READY=1\nSTATUS=Serving on 127.0.0.1:9090"));
 }
 
+TEST_F (SupervisionTest, RepeatsTheBeginOfAReloadBeforeItsEnd)
+{
+  Begin ();
+  Turn (250);
+  sent_.clear ();
+  takes_ = false;
+  tps_supervision_begin_reload (&supervision_, 1234567891);
+  takes_ = true;
+  tps_supervision_end_reload (&supervision_);
+  EXPECT_THAT (sent_, ElementsAre ("RELOADING=1\nMONOTONIC_USEC=1234567",
+                                   "READY=1\nSTATUS=Serving on 127.0.0.1:9090"));
+
+  takes_ = false;
+  tps_supervision_begin_reload (&supervision_, 2000000000);
+  tps_supervision_end_reload (&supervision_);
+  Turn (1000);
+  tps_supervision_begin_reload (&supervision_, 3000000000); // before the first one was told
+  tps_supervision_end_reload (&supervision_);
+  takes_ = true;
+  EXPECT_THAT (Turn (1000), ElementsAre ("RELOADING=1\nMONOTONIC_USEC=3000000",
+                                         "READY=1\nSTATUS=Serving on 127.0.0.1:9090"));
+}
+
 TEST_F (SupervisionTest, ReloadsSilentlyBeforeItIsReady)
 {
   Begin ();
@@ -179,6 +202,9 @@ TEST_F (SupervisionTest, ReportsItsStopOnceAndNothingAfterwards)
   Begin (1000 * kMs);
   Turn (250);
   sent_.clear ();
+  takes_ = false;
+  tps_supervision_stop (&supervision_);
+  takes_ = true;
   tps_supervision_stop (&supervision_);
   tps_supervision_stop (&supervision_);
   EXPECT_THAT (sent_, ElementsAre ("STOPPING=1\nSTATUS=Answering in-flight calls"));
