@@ -2,6 +2,8 @@
 
 #include "plugin/app/supervision.h"
 
+#include <string.h>
+
 #define NS_PER_S ((gint64) 1000000000)
 #define NS_PER_US 1000
 #define STATUS_NS NS_PER_S       /* between two statuses of a recovery */
@@ -50,24 +52,25 @@ describe_phase (TpsDurablePhase phase)
   switch (phase)
     {
     case TPS_DURABLE_FULL:
-      return ": the disk is full, and changes are refused";
+      return ": changes are refused: ";
     case TPS_DURABLE_READ_ONLY:
-      return ": the disk has failed, and changes are refused until a restart";
+      return ": changes are refused until a restart: ";
     default:
       return "";
     }
 }
 
-/* Sends the status of `phase`. `head` is "READY=1\n" or empty. */
+/* Sends the phase and its reason. `head` is "READY=1\n" or empty. */
 static gboolean
-tell_phase (TpsSupervision *supervision, const gchar *head, TpsDurablePhase phase)
+tell_phase (TpsSupervision *supervision, const gchar *head, const TpsDurableStatus *status)
 {
-  g_autofree gchar *message = g_strdup_printf ("%sSTATUS=Serving on %s%s", head,
-                                               supervision->addresses, describe_phase (phase));
+  g_autofree gchar *message = g_strdup_printf ("%sSTATUS=Serving on %s%s%s", head,
+                                               supervision->addresses,
+                                               describe_phase (status->phase), status->reason);
 
   if (!send_text (supervision, message))
     return FALSE;
-  supervision->phase = phase;
+  supervision->told = *status;
   return TRUE;
 }
 
@@ -97,7 +100,7 @@ turn_starting (TpsSupervision *supervision, gint64 now_ns)
   if (has_data && status.phase == TPS_DURABLE_RECOVERING)
     tell_recovery (supervision, &status, now_ns);
   else if (status.phase != TPS_DURABLE_FAILED && tell_reload (supervision)
-           && tell_phase (supervision, "READY=1\n", status.phase))
+           && tell_phase (supervision, "READY=1\n", &status))
     supervision->state = TPS_SUPERVISION_READY;
 }
 
@@ -109,8 +112,9 @@ tell_change (TpsSupervision *supervision)
   TpsDurableStatus status;
 
   if (supervision->ops->get_durability (supervision->user_data, &status)
-      && status.phase != supervision->phase)
-    tell_phase (supervision, "", status.phase);
+      && (status.phase != supervision->told.phase
+          || strcmp (status.reason, supervision->told.reason) != 0))
+    tell_phase (supervision, "", &status);
 }
 
 /* Sends a beat if one is due and all threads run. Otherwise each turn tries again. */
@@ -155,7 +159,7 @@ void
 tps_supervision_end_reload (TpsSupervision *supervision)
 {
   if (supervision->state == TPS_SUPERVISION_READY
-      && (!tell_reload (supervision) || !tell_phase (supervision, "READY=1\n", supervision->phase)))
+      && (!tell_reload (supervision) || !tell_phase (supervision, "READY=1\n", &supervision->told)))
     supervision->state = TPS_SUPERVISION_STARTING;
 }
 

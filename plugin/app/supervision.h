@@ -5,7 +5,7 @@
  *
  *   starting -> ready   READY=1 when the data directory has been recovered, or there is none; until
  *                       then STATUS= every second, with an extension of the start timeout
- *   ready               WATCHDOG=1 while the threads run; STATUS= when the disk is full or fails
+ *   ready               WATCHDOG=1 while the threads run; STATUS= when changes are refused, with the reason
  *   ready -> ready      RELOADING=1, then READY=1 again
  *   any -> stopping     STOPPING=1, once; no message follows
  *
@@ -46,7 +46,7 @@ typedef struct
   gint64 watchdog_ns;     /* 0 = there is no watchdog */
 
   TpsSupervisionState state;
-  TpsDurablePhase phase; /* the phase of the last message to the manager; 0 = none */
+  TpsDurableStatus told; /* in the last message to the manager; all zero = none */
   gint64 reload_ns;      /* of a RELOADING=1 that the manager has not accepted; 0 = none */
   gint64 next_status_ns;
   gint64 next_beat_ns;

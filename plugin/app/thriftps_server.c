@@ -26,6 +26,7 @@
 #include "plugin/http/http.h"
 #include "plugin/plugin.h"
 #include "plugin/tracing/otlp/otlp_exporter.h"
+#include "runtime/base/descriptor_table.h"
 #include "runtime/base/error.h"
 #include "runtime/base/thread.h"
 #include "runtime/base/version.h"
@@ -524,6 +525,7 @@ main (int argc, char **argv)
   TpsTraceStream *log; /* never freed: the thread that writes the log uses it until the end */
 
   ensure_standard_streams ();
+  tps_descriptor_table_raise_limit ();
   tps_memory_trimmer_set_allocator ();
   catch_signals ();
   if (!tps_server_flags_parse ((const gchar *const *) argv, &flags, &error))

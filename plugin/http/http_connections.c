@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "plugin/http/http_guard.h"
+#include "runtime/base/descriptor_table.h"
 #include "runtime/base/trace.h"
 
 /* The size of a socket's send buffer. The kernel would let it grow to some megabytes, enough for
@@ -136,13 +137,16 @@ set_deadline (TpsHttpConnection *connection, guint delay_ms)
   g_source_attach (connection->deadline, connection->all->limits.context);
 }
 
-/* Returns FALSE if there are too many connections, and none can give way. */
+/* Makes room for the connection `fd`. Returns FALSE if there are too many connections, or too few
+ * descriptors, and no connection can give way. */
 static gboolean
-make_room (TpsHttpConnections *connections)
+make_room (TpsHttpConnections *connections, gint fd)
 {
   TpsHttpConnection *slowest = NULL;
+  gboolean has_descriptors = tps_descriptor_table_may_keep (fd, TPS_DESCRIPTOR_OF_HTTP);
 
-  if (connections->list.length - connections->n_cut < connections->limits.max_connections)
+  if (has_descriptors
+      && connections->list.length - connections->n_cut < connections->limits.max_connections)
     return TRUE;
   for (GList *item = connections->list.head; item != NULL; item = item->next) /* oldest first */
     {
@@ -154,22 +158,30 @@ make_room (TpsHttpConnections *connections)
     }
   if (slowest == NULL)
     return FALSE;
-  tps_trace (&http_cut, tps_field_text ("peer", slowest->peer),
-             tps_field_text ("reason", "too many connections"));
+  tps_trace (
+      &http_cut, tps_field_text ("peer", slowest->peer),
+      tps_field_text ("reason", has_descriptors ? "too many connections" : TPS_DESCRIPTORS_LACK));
   tps_http_connection_cut (slowest);
   return TRUE;
 }
 
 /* ---- accepting ------------------------------------------------------------------------------ */
 
-/* Sends a response without a body. The caller must close the socket. */
+static const gchar *
+describe_refusal (guint status)
+{
+  return status == 431 ? "Request Header Fields Too Large" : soup_status_get_phrase (status);
+}
+
+/* Sends a response without a body. The caller must close the socket. `reason` is for the log. */
 static void
 send_refusal (TpsHttpConnections *connections, gint fd, guint status, const gchar *reason)
 {
   gchar text[160];
-  gint n_bytes = g_snprintf (
-      text, sizeof text, "HTTP/1.1 %u %s\r\n%sContent-Length: 0\r\nConnection: close\r\n\r\n",
-      status, reason, status == SOUP_STATUS_SERVICE_UNAVAILABLE ? "Retry-After: 1\r\n" : "");
+  gint n_bytes = g_snprintf (text, sizeof text,
+                             "HTTP/1.1 %u %s\r\n%sContent-Length: 0\r\nConnection: close\r\n\r\n",
+                             status, describe_refusal (status),
+                             status == SOUP_STATUS_SERVICE_UNAVAILABLE ? "Retry-After: 1\r\n" : "");
 
   connections->n_refused++;
   tps_trace (&http_refused, tps_field_text ("reason", reason));
@@ -217,12 +229,6 @@ serve (TpsHttpConnection *connection, gsize n_request)
   all->starting = NULL;
 }
 
-static const gchar *
-describe_refusal (guint status)
-{
-  return status == 431 ? "Request Header Fields Too Large" : soup_status_get_phrase (status);
-}
-
 static gboolean
 on_readable (GSocket *socket, GIOCondition condition, gpointer data)
 {
@@ -261,10 +267,11 @@ tps_http_connections_accept (TpsHttpConnections *connections, gint fd)
   gint send_buffer = SEND_BUFFER_BYTES;
   TpsHttpConnection *connection;
   GSocket *socket = NULL;
-  gboolean has_room = make_room (connections);
+  gboolean has_room = make_room (connections, fd);
 
   if (!has_room)
-    send_refusal (connections, fd, SOUP_STATUS_SERVICE_UNAVAILABLE, "Too Many Connections");
+    send_refusal (connections, fd, SOUP_STATUS_SERVICE_UNAVAILABLE,
+                  "too many connections, or too few descriptors");
   if (!has_room || getpeername (fd, (struct sockaddr *) &peer, &n_bytes) < 0
       || (socket = g_socket_new_from_fd (fd, NULL)) == NULL)
     {

@@ -117,6 +117,7 @@ tps_reports_add_durability (const TpsReports *reports, TpsJsonWriter *json, gboo
   tps_json_add_int (json, "log_bytes", status.n_bytes_done);
   if (!is_brief)
     {
+      tps_json_add_text (json, "reason", status.reason[0] != '\0' ? status.reason : NULL);
       tps_json_add_text (json, "log", tps_durable_get_log_id (durable));
       add_recovery (json, &status);
       add_snapshot (json, durable);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "runtime/base/descriptor_table.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
@@ -92,11 +93,15 @@ gint
 tps_common_segment_dup_descriptor (const TpsCommonSegment *segment, GError **error)
 {
   gint fd = fcntl (segment->fd, F_DUPFD_CLOEXEC, 0);
+  const gchar *reason = fd < 0 ? g_strerror (errno) : TPS_DESCRIPTORS_LACK;
 
-  if (fd < 0)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                 "cannot duplicate the descriptor of a segment: %s", g_strerror (errno));
-  return fd;
+  if (fd >= 0 && tps_descriptor_table_may_keep (fd, TPS_DESCRIPTOR_OF_PEER))
+    return fd;
+  if (fd >= 0)
+    close (fd);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "cannot duplicate the descriptor of a segment: %s", reason);
+  return -1;
 }
 
 /* ---- allocation ----------------------------------------------------------------------------- */

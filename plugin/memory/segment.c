@@ -16,8 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/device/device_memory.h"
+#include "runtime/base/descriptor_table.h"
 #include "runtime/base/error.h"
+#include "runtime/device/device_memory.h"
 
 #define EXPORT_BYTES ((gsize) 2 << 20) /* devices share memory in blocks of this size */
 #define HUGE_PAGE_BYTES ((gsize) 2 << 20)
@@ -86,16 +87,17 @@ static gint
 make_file (gsize n_bytes)
 {
   gint fd = memfd_create ("thriftps-segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  gint code = EMFILE;
 
-  if (fd >= 0 && ftruncate (fd, (off_t) n_bytes) < 0)
-    {
-      gint code = errno;
-
-      close (fd);
-      errno = code;
-      return -1;
-    }
-  return fd;
+  if (fd < 0)
+    return -1;
+  if (tps_descriptor_table_may_keep (fd, TPS_DESCRIPTOR_OF_PEER))
+    code = ftruncate (fd, (off_t) n_bytes) < 0 ? errno : 0;
+  if (code == 0)
+    return fd;
+  close (fd);
+  errno = code;
+  return -1;
 }
 
 static gboolean

@@ -13,6 +13,7 @@
 #include "plugin/net/address.h"
 #include "plugin/net/descriptors.h"
 #include "plugin/net/passed_socket.h"
+#include "runtime/base/descriptor_table.h"
 #include "runtime/base/error.h"
 #include "runtime/base/trace.h"
 
@@ -80,12 +81,15 @@ take_connection (TpsAcceptor *acceptor, gint fd, const struct sockaddr_storage *
 {
   TpsServerCore *core = acceptor->io[0].core;
   gchar text[INET6_ADDRSTRLEN + 16];
+  gboolean has_descriptors;
 
   describe_peer (peer, text, sizeof text);
-  if (tps_server_core_is_full (core))
+  has_descriptors = tps_descriptor_table_may_keep (fd, TPS_DESCRIPTOR_OF_PEER);
+  if (!has_descriptors || tps_server_core_is_full (core))
     {
       tps_trace (&connection_refused, tps_field_text ("peer", text),
-                 tps_field_uint ("max_connections", core->limits.max_connections));
+                 tps_field_uint ("max_connections", core->limits.max_connections),
+                 tps_field_text ("reason", has_descriptors ? NULL : TPS_DESCRIPTORS_LACK));
       tps_counter_add (core->counts.refused, 1);
       tps_descriptors_close_socket (fd);
       return;

@@ -13,7 +13,6 @@
 
 #include <string.h>
 
-#include "plugin/net/descriptor_table.h"
 #include "plugin/server/acceptor.h"
 #include "plugin/server/connection_report.h"
 #include "plugin/server/core.h"
@@ -22,6 +21,7 @@
 #include "plugin/service/memory_service.h"
 #include "plugin/service/session_service.h"
 #include "runtime/base/cores.h"
+#include "runtime/base/descriptor_table.h"
 #include "runtime/base/error.h"
 #include "runtime/base/trace.h"
 #include "runtime/machine/tuning.h"

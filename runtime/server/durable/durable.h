@@ -134,6 +134,7 @@ typedef struct
   gint64 n_bytes_done; /* of snapshot and log, restored / of the log, written since the start */
   gint64 n_bytes;      /* of snapshot and log, to be restored in all / 0 */
   gint64 remaining_ms; /* an estimate, of the recovery; -1 = there is none */
+  gchar reason[512];   /* of FULL and READ_ONLY, with the remedy; otherwise empty */
 } TpsDurableStatus;
 
 /* Fills in `status` with the present values. Thread: any. */

@@ -98,6 +98,7 @@ void
 tps_durable_get_status (TpsDurable *durable, TpsDurableStatus *status)
 {
   TpsRecovery *recovery = &durable->recovery;
+  g_autoptr (GError) reason = NULL;
 
   if (tps_durable_get_phase (durable) != TPS_DURABLE_RECOVERING
       && tps_durable_get_phase (durable) != TPS_DURABLE_FAILED)
@@ -108,6 +109,8 @@ tps_durable_get_status (TpsDurable *durable, TpsDurableStatus *status)
                                      .end_lsn = tps_sequencer_get_lsn (durable->targets.sequencer),
                                      .n_bytes_done = tps_log_get_written_bytes (durable->log),
                                      .remaining_ms = -1 };
+      if (!tps_log_may_append (durable->log, G_MAXSIZE, &reason))
+        g_strlcpy (status->reason, reason->message, sizeof status->reason);
       return;
     }
   *status = (TpsDurableStatus) {

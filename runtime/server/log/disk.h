@@ -15,7 +15,9 @@
  * folder. Anything else may be lost, in units of 512 bytes and in any order.
  *
  * Errors are TPS_ERROR and name the operation, the path and the system's message:
- *   RESOURCE_EXHAUSTED   no room: the disk or a quota is full
+ *   RESOURCE_EXHAUSTED   no room: the disk or a quota is full, a file may not grow, or there are no
+ *                        descriptors or no memory. The message has the remedy. An operation that
+ *                        needs room, such as open() or preallocate(), may be tried again
  *   NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED (also a read-only file system)
  *   UNAVAILABLE          lock(): another process holds the lock
  *   INVALID_ARGUMENT     open(): the path is not that of a regular file

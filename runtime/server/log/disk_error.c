@@ -6,31 +6,46 @@
 
 #include "runtime/base/error.h"
 
-static TpsErrorCode
-code_of (gint code)
+#define RETRY_MS 1000
+
+typedef struct
 {
-  switch (code)
-    {
-    case ENOSPC:
-    case EDQUOT:
-      return TPS_ERROR_RESOURCE_EXHAUSTED;
-    case ENOENT:
-      return TPS_ERROR_NOT_FOUND;
-    case EEXIST:
-      return TPS_ERROR_ALREADY_EXISTS;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return TPS_ERROR_PERMISSION_DENIED;
-    default:
-      return TPS_ERROR_INTERNAL;
-    }
-}
+  gint code;
+  TpsErrorCode error;
+  const gchar *remedy; /* NULL = none */
+  gboolean passes;     /* the cause may go away without the operator, so a call may be repeated */
+} Kind;
+
+static const Kind kinds[] = {
+  { ENOSPC, TPS_ERROR_RESOURCE_EXHAUSTED, "make room on the disk", FALSE },
+  { EDQUOT, TPS_ERROR_RESOURCE_EXHAUSTED, "make room, or raise the quota of the disk", FALSE },
+  { EFBIG, TPS_ERROR_RESOURCE_EXHAUSTED, "raise the limit on the size of files (ulimit -f)",
+    FALSE },
+  { EMFILE, TPS_ERROR_RESOURCE_EXHAUSTED, "raise the limit of open files (ulimit -n)", TRUE },
+  { ENFILE, TPS_ERROR_RESOURCE_EXHAUSTED, "raise the limit of the machine (fs.file-max)", TRUE },
+  { ENOMEM, TPS_ERROR_RESOURCE_EXHAUSTED, "make memory available to the system", TRUE },
+  { ENOENT, TPS_ERROR_NOT_FOUND, NULL, FALSE },
+  { EEXIST, TPS_ERROR_ALREADY_EXISTS, NULL, FALSE },
+  { EACCES, TPS_ERROR_PERMISSION_DENIED, NULL, FALSE },
+  { EPERM, TPS_ERROR_PERMISSION_DENIED, NULL, FALSE },
+  { EROFS, TPS_ERROR_PERMISSION_DENIED, NULL, FALSE },
+};
 
 gboolean
 tps_disk_set_error (GError **error, const gchar *operation, const gchar *path, gint code)
 {
-  g_set_error (error, TPS_ERROR, (gint) code_of (code), "%s: %s failed: %s", path, operation,
-               g_strerror (code));
+  static const Kind other = { 0, TPS_ERROR_INTERNAL, NULL, FALSE };
+  const Kind *kind = &other;
+  GError *made;
+
+  for (guint i = 0; i < G_N_ELEMENTS (kinds) && kind == &other; i++)
+    if (kinds[i].code == code)
+      kind = &kinds[i];
+  made = g_error_new (TPS_ERROR, (gint) kind->error, "%s: %s failed: %s%s%s", path, operation,
+                      g_strerror (code), kind->remedy != NULL ? "; " : "",
+                      kind->remedy != NULL ? kind->remedy : "");
+  if (kind->passes)
+    tps_error_set_retry_after_ms (made, RETRY_MS);
+  g_propagate_error (error, made);
   return FALSE;
 }

@@ -104,7 +104,8 @@ is_worth_another_try (const gint results[2])
   gint written = results[0];
 
   return (results[1] == 0 || results[1] == -ECANCELED)
-         && (written >= 0 || written == -EINVAL || written == -EAGAIN || written == -EINTR);
+         && (written >= 0 || written == -EINVAL || written == -EAGAIN || written == -EINTR
+             || written == -ENOMEM);
 }
 
 static gboolean

@@ -156,6 +156,7 @@ SHAPES = {
         io_threads=WHOLE,
         durability=optional(dict(
             DURABILITY,
+            reason=optional(TEXT),
             log=TEXT,
             recovery_bytes=optional(WHOLE),
             recovery_remaining_s=optional(REAL),

@@ -119,10 +119,13 @@ TEST_F (SupervisionTest, ReportsAFullOrFailedDisk)
   has_data_ = true;
   status_.phase = TPS_DURABLE_LIVE;
   Turn (250);
-  status_.phase = TPS_DURABLE_FULL;
-  EXPECT_THAT (Turn (1000), ElementsAre ("STATUS=Serving on 127.0.0.1:9090: the disk is full, and "
-                                         "changes are refused"));
-  status_.phase = TPS_DURABLE_LIVE;
+  status_ = { .phase = TPS_DURABLE_FULL, .reason = "no room; make room" };
+  EXPECT_THAT (Turn (1000), ElementsAre ("STATUS=Serving on 127.0.0.1:9090: changes are refused: "
+                                         "no room; make room"));
+  strcpy (status_.reason, "no descriptors; raise ulimit -n");
+  EXPECT_THAT (Turn (1000), ElementsAre ("STATUS=Serving on 127.0.0.1:9090: changes are refused: "
+                                         "no descriptors; raise ulimit -n"));
+  status_ = { .phase = TPS_DURABLE_LIVE };
   EXPECT_THAT (Turn (1000), ElementsAre ("STATUS=Serving on 127.0.0.1:9090"));
 }
 

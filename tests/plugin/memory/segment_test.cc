@@ -7,8 +7,11 @@
 #include <gtest/gtest.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <vector>
 
 #include "runtime/base/error.h"
 
@@ -145,6 +148,33 @@ TEST (SegmentCreate, RefusesSizesBeyondAnyMemory)
       EXPECT_EQ (fd, -1);
       EXPECT_EQ (strstr (error->message, "Success"), nullptr) << error->message;
     }
+}
+
+// A client that does not read its replies makes the server hold the descriptors of its segments.
+TEST (SegmentCreate, LeavesDescriptorsToFiles)
+{
+  struct rlimit limit, before;
+  std::vector<TpsSegment *> segments;
+  g_autoptr (GError) error = nullptr;
+  gint fd = -1;
+
+  ASSERT_EQ (getrlimit (RLIMIT_NOFILE, &before), 0);
+  limit = before;
+  limit.rlim_cur = 80;
+  ASSERT_EQ (setrlimit (RLIMIT_NOFILE, &limit), 0);
+  while (segments.size () < 100 && error == nullptr)
+    segments.push_back (tps_segment_create (TPS_SEGMENT_REQUESTS, kPage, &fd, &error));
+  ASSERT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
+  fd = dup (0);
+  EXPECT_EQ (fd, 50) << "the refused segment holds no descriptor";
+  for (gint open = fd; segments.size () > 0; segments.pop_back ())
+    if (segments.back () != nullptr)
+      {
+        tps_segment_free (segments.back ());
+        close (--open);
+      }
+  close (fd);
+  ASSERT_EQ (setrlimit (RLIMIT_NOFILE, &before), 0);
 }
 
 TEST (SegmentOpen, RefusesFilesThatCouldShrink)

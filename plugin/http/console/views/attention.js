@@ -7,7 +7,7 @@ const MANY = 0.9;           // of a limit
 const STRAGGLER_S = 5;      // age of a round
 
 const WARNINGS = {
-  full: "The disk is full: changes are refused, lookups are answered.",
+  full: "No room for the log: changes are refused, lookups are answered.",
   "read-only": "A disk has failed: changes are refused until a restart.",
 };
 

@@ -17,7 +17,7 @@ const STEP_S = 5;
 const PHASES = {
   recovering: "The log is applied again; calls are refused until that is done.",
   live: "Changes are written to the log.",
-  full: "The disk is full: changes are refused, lookups are answered. It continues by itself.",
+  full: "No room for the log: changes are refused, lookups are answered. It continues by itself.",
   "read-only": "A disk has failed: changes are refused until the server is restarted.",
   failed: "The log cannot be applied: all calls are refused.",
 };
@@ -114,7 +114,7 @@ export function durabilityView(context, scope) {
     if (durability) {
       setText(phase, durability.phase);
       state.dataset.grade = GRADES[durability.phase] ?? "bad";
-      setText(words, PHASES[durability.phase] ?? "");
+      setText(words, [PHASES[durability.phase], durability.reason].filter(Boolean).join(" "));
       recovery.update(durability);
       facts.update(factsOf(durability));
     }

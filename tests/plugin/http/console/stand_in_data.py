@@ -155,7 +155,7 @@ def status(elapsed_s):
         ],
         "workers": {"threads": 16, "running": 11, "queued": 5, "queued_long": 1}, "io_threads": 8,
         "durability": {
-            "phase": "live", "log": "0123456789abcdef0123456789abcdef",
+            "phase": "live", "reason": None, "log": "0123456789abcdef0123456789abcdef",
             "lsn": newest["durability"]["lsn"], "end_lsn": newest["durability"]["end_lsn"],
             "log_bytes": newest["durability"]["log_bytes"], "recovery_bytes": None,
             "recovery_remaining_s": None, "is_writing_snapshot": True,

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/server/log/disk_error.h"
 #include "runtime/server/log/faulty_disk.h"
 #include "tests/runtime/server/log/log_fixture.h"
 
@@ -121,6 +122,23 @@ TEST_P (DiskTest, NamesAndTheirErrors)
   EXPECT_FALSE (disk_->remove (disk_, path ("a").c_str (), &error_));
   EXPECT_EQ (error_->code, TPS_ERROR_NOT_FOUND);
   EXPECT_THAT (error_->message, HasSubstr ("/a: remove failed: No such file"));
+}
+
+/* Lacks that may pass are no failures of the disk, so that the log tries again. */
+TEST (DiskError, ALackOfRoomHasItsRemedy)
+{
+  const std::pair<int, const char *> lacks[] = { { ENOSPC, "make room" },   { EDQUOT, "quota" },
+                                                 { EFBIG, "ulimit -f" },    { EMFILE, "ulimit -n" },
+                                                 { ENFILE, "fs.file-max" }, { ENOMEM, "memory" } };
+  for (const auto &[code, remedy] : lacks)
+    {
+      g_autoptr (GError) error = nullptr;
+      EXPECT_FALSE (tps_disk_set_error (&error, "open", "/d/f", code));
+      EXPECT_EQ (error->code, TPS_ERROR_RESOURCE_EXHAUSTED) << g_strerror (code);
+      EXPECT_THAT (error->message, testing::StartsWith (std::string ("/d/f: open failed: ")
+                                                        + g_strerror (code) + "; "));
+      EXPECT_THAT (error->message, HasSubstr (remedy));
+    }
 }
 
 /* Opening a FIFO without a writer would block for ever. */
