@@ -89,12 +89,14 @@ service Durability {
   //              table, the list must name the snapshots of all of its shards.
   //   tables     the tables to create. Shard and dtype may differ from those in the snapshots. The
   //              optimizer state is restored if the kind of optimizer is the same. An empty list
-  //              restores all tables of the first snapshot as they are there.
+  //              restores all tables of the snapshots, each as it is in the first snapshot that has
+  //              it.
   //
   // If pushes were running while a snapshot was written, its rows are from different points between
   // its lsn and its end_lsn. The call does not restore models and push ids; to restore those, start
   // a server with --restore-from.
   //
+  // INVALID_ARGUMENT: a table has another size in a snapshot, or a row is in two snapshots.
   // PERMISSION_DENIED: the server has no --import-dir. ALREADY_EXISTS: the server has such a table.
   // RESOURCE_EXHAUSTED: the tables do not fit; with retry_after_ms, another snapshot is being
   // written or read. If the client does not wait for the reply, the server nevertheless completes

@@ -21,7 +21,15 @@ typedef struct
   const TpsTableImport *import;
   TpsTable *table;
   guint8 *has_row; /* [n_rows / 8 + 1]: bits of slots */
+  GArray *origins; /* of Origin: the files that have been read, except increments */
 } Import;
+
+/* The rows of a file. */
+typedef struct
+{
+  const gchar *path;
+  TpsShard shard;
+} Origin;
 
 /* One file. */
 typedef struct
@@ -43,18 +51,11 @@ fail (const Source *source, const gchar *problem, GError **error)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Returns the slot of a row; -1 = the row is not in the table's shard. */
+/* Returns the slot of a row; -1 = the row is not in the shard. */
 static gint64
-slot_of (const Import *import, gint64 row)
+slot_of (const TpsShard *shard, gint64 row)
 {
-  const TpsShard *shard = &import->table->spec.shard;
-
-  if (row < 0 || row >= shard->rows)
-    return -1;
-  if (shard->kind == TPS_SHARD_RANGE
-      && (row < shard->first_row || row - shard->first_row >= shard->n_rows))
-    return -1;
-  return tps_shard_get_slot (shard, row);
+  return row >= 0 && row < shard->rows ? tps_shard_get_slot (shard, row) : -1;
 }
 
 /* Sets `first_row` to saved_offsets[0] of the tensor, or to 0 if there is none. FALSE: the metadata
@@ -178,24 +179,44 @@ typedef struct
   gboolean is_weight;
 } Target;
 
-/* Converts the rows of a piece, and stores those that are in the table's shard. */
-static void
-put_piece (Import *import, const Target *target, TpsDType dtype, const gint64 *rows, gsize n,
-           const guint8 *piece)
+static gboolean
+fail_twice (const Import *import, const Source *source, gint64 row, GError **error)
+{
+  const gchar *other = "another file";
+
+  for (guint i = import->origins->len; i-- > 0;)
+    if (slot_of (&g_array_index (import->origins, Origin, i).shard, row) >= 0)
+      other = g_array_index (import->origins, Origin, i).path;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "table %s: row %" G_GINT64_FORMAT " is in %s and in %s; leave out one of them",
+               import->table->spec.name, row, other,
+               tps_safetensors_reader_get_path (source->file));
+  return FALSE;
+}
+
+/* Converts the rows of a piece, and stores those that are in the table's shard. Only an increment
+ * may have rows that an earlier file has. */
+static gboolean
+put_piece (Import *import, const Source *source, const Target *target, TpsDType dtype,
+           const gint64 *rows, gsize n, const guint8 *piece, GError **error)
 {
   gsize row_bytes = target->n_columns * tps_dtype_size (dtype);
 
   for (gsize i = 0; i < n; i++)
     {
-      gint64 slot = slot_of (import, rows[i]);
+      gint64 slot = slot_of (&import->table->spec.shard, rows[i]);
 
       if (slot < 0)
         continue;
+      if (target->is_weight && source->ids == NULL
+          && (import->has_row[slot / 8] & (1 << slot % 8)) != 0)
+        return fail_twice (import, source, rows[i], error);
       tps_cpu_cast (target->dtype, target->base + (gsize) slot * target->stride, dtype,
                     piece + i * row_bytes, target->n_columns);
       if (target->is_weight)
         import->has_row[slot / 8] |= (guint8) (1 << slot % 8);
     }
+  return TRUE;
 }
 
 /* Reads the ids of rows [first, first + n) of the source. */
@@ -219,6 +240,20 @@ check_cancelled (const TpsTableImport *import, GError **error)
   return FALSE;
 }
 
+/* Limits [*begin, *end) to the rows of a file that are in the table's shard, if they are known and
+ * no checksum needs the others. */
+static void
+limit_rows (const Import *import, const Source *source, const TpsSafetensor *tensor, gint64 *begin,
+            gint64 *end)
+{
+  const TpsShard *shard = &import->table->spec.shard;
+
+  if (source->has_spec || tensor->has_crc || shard->kind != TPS_SHARD_RANGE)
+    return;
+  *begin = CLAMP (shard->first_row - source->shard.first_row, 0, *end);
+  *end = CLAMP (shard->first_row + shard->n_rows - source->shard.first_row, *begin, *end);
+}
+
 static gboolean
 read_pieces (Import *import, const Source *source, const TpsSafetensor *tensor,
              const Target *target, TpsDType dtype, gsize max_rows, guint8 *piece, gint64 *rows,
@@ -226,19 +261,22 @@ read_pieces (Import *import, const Source *source, const TpsSafetensor *tensor,
 {
   gsize row_bytes = target->n_columns * tps_dtype_size (dtype);
   TpsSafetensorStream stream, ids = { 0 };
+  gint64 begin = 0, end = tensor->dims[0];
 
+  limit_rows (import, source, tensor, &begin, &end);
   tps_safetensor_stream_init (&stream, source->file, tensor);
+  stream.at += begin * (gint64) row_bytes;
   if (source->ids != NULL)
     tps_safetensor_stream_init (&ids, source->file, source->ids);
-  for (gint64 first = 0; first < tensor->dims[0]; first += (gint64) max_rows)
+  for (gint64 first = begin; first < end; first += (gint64) max_rows)
     {
-      gsize n = (gsize) MIN ((gint64) max_rows, tensor->dims[0] - first);
+      gsize n = (gsize) MIN ((gint64) max_rows, end - first);
 
       if (!check_cancelled (import->import, error)
           || !read_ids (source, &ids, first, n, rows, error)
-          || !tps_safetensor_stream_read (&stream, piece, n * row_bytes, error))
+          || !tps_safetensor_stream_read (&stream, piece, n * row_bytes, error)
+          || !put_piece (import, source, target, dtype, rows, n, piece, error))
         return FALSE;
-      put_piece (import, target, dtype, rows, n, piece);
     }
   return TRUE;
 }
@@ -263,6 +301,31 @@ read_rows (Import *import, const Source *source, const TpsSafetensor *tensor, co
   return read_pieces (import, source, tensor, target, dtype, max_rows, piece, rows, error);
 }
 
+/* Checks the size of the rows, and of the whole table of which the file has rows, before any row is
+ * read. */
+static gboolean
+check_size (const Import *import, const Source *source, const TpsSafetensor *tensor, GError **error)
+{
+  const TpsTableSpec *spec = &import->table->spec;
+  const gchar *path = tps_safetensors_reader_get_path (source->file);
+  gint64 rows = source->shard.rows;
+
+  if (tensor->dims[1] != spec->dim)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "%s: tensor %s has rows of %" G_GINT64_FORMAT " columns, but table %s has %d",
+                 path, tensor->name, tensor->dims[1], spec->name, spec->dim);
+  else if (source->has_spec ? rows != spec->shard.rows : rows > spec->shard.rows)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "%s: tensor %s is of a table of %" G_GINT64_FORMAT
+                 " rows, but table %s has %" G_GINT64_FORMAT,
+                 path, tensor->name, rows, spec->name, spec->shard.rows);
+  else if (tensor->dims[0] != (source->ids != NULL ? source->ids->dims[0] : source->shard.n_rows))
+    return fail (source, "the number of rows differs from that of the shard", error);
+  else
+    return TRUE;
+  return FALSE;
+}
+
 static gboolean
 read_weight (Import *import, Source *source, GError **error)
 {
@@ -276,13 +339,11 @@ read_weight (Import *import, Source *source, GError **error)
 
   if (tensor == NULL)
     return fail (source, "there is no tensor for the rows, or more than one candidate", error);
-  if (tensor->n_dims != 2 || tensor->dims[1] != (gint64) table->dim)
-    return fail (source, "the number of columns differs from that of the table", error);
-  if (!source->has_spec && !set_plain_shard (source, tensor, error))
-    return FALSE;
-  if (tensor->dims[0] != (source->ids != NULL ? source->ids->dims[0] : source->shard.n_rows))
-    return fail (source, "the number of rows differs from that of the shard", error);
-  return read_rows (import, source, tensor, &target, error);
+  if (tensor->n_dims != 2)
+    return fail (source, "the tensor for the rows does not have two dimensions", error);
+  return (source->has_spec || set_plain_shard (source, tensor, error))
+         && check_size (import, source, tensor, error)
+         && read_rows (import, source, tensor, &target, error);
 }
 
 /* Reads the state of the optimizer, if the file is from a snapshot and its optimizer has the same
@@ -368,6 +429,8 @@ import_file (Import *import, const gchar *path, GError **error)
     return FALSE;
   ok = read_spec (import, &source, error) && find_ids (&source, error)
        && read_weight (import, &source, error) && read_state (import, &source, error);
+  if (source.ids == NULL)
+    g_array_append_val (import->origins, ((Origin) { path, source.shard }));
   tps_table_spec_clear (&source.spec);
   tps_safetensors_reader_free (source.file);
   return ok;
@@ -404,6 +467,7 @@ tps_table_import_read (const TpsTableImport *import, const TpsTableSpec *spec, G
   g_auto (TpsTableSpec) resolved = { 0 };
   g_auto (TpsCharge) charge = { tps_table_store_get_budget (import->into), 0 };
   g_autoptr (TpsTable) table = NULL;
+  g_autoptr (GArray) origins = g_array_new (FALSE, FALSE, sizeof (Origin));
   g_autofree guint8 *has_row = NULL;
   gsize n_bytes;
 
@@ -416,7 +480,9 @@ tps_table_import_read (const TpsTableImport *import, const TpsTableSpec *spec, G
   if (table == NULL || !tps_charge_set (&charge, n_bytes + 2 * PIECE_BYTES, error))
     return NULL;
   has_row = g_malloc0 (n_bytes);
-  return import_all (&(Import) { import, table, has_row }, error) ? g_steal_pointer (&table) : NULL;
+  return import_all (&(Import) { import, table, has_row, origins }, error)
+             ? g_steal_pointer (&table)
+             : NULL;
 }
 
 /* Adds the table to the store. The incarnation of the table is a new LSN. */

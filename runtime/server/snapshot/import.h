@@ -36,8 +36,8 @@ typedef struct
 } TpsTableImport;
 
 /* Makes a table of `spec` (need not be resolved) in the host's memory, with the rows of the files.
- * Every row of the table's shard must be in at least one of the files; if a row is in several
- * files, the last of them is used. Elements are converted with one rounding. The number of steps is
+ * Every row of the table's shard must be in exactly one of the files, not counting increments. Files
+ * may have rows of other shards, but none beyond the rows of the whole table. Elements are converted with one rounding. The number of steps is
  * the largest one in the files.
  *
  * The server must not have served requests, and its log must be empty, because no command is
@@ -49,7 +49,7 @@ typedef struct
  *
  * Errors: those of the disk; ABORTED (cancelled; a file is damaged: the message names the file and
  * the tensor or the offset), INVALID_ARGUMENT (`spec`; no such tensor, a different number of
- * columns, a type that is not floating point; a row that is in no file), ALREADY_EXISTS,
+ * columns or rows, a type that is not floating point; a row that is in no file, or in two), ALREADY_EXISTS,
  * RESOURCE_EXHAUSTED. */
 gboolean tps_table_import (const TpsTableImport *import, const TpsTableSpec *spec, GError **error);
 

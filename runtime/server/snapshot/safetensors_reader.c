@@ -12,6 +12,7 @@
 /* The number of bytes before the dictionary in version 1. Later versions have two more bytes, which
  * are not text. */
 #define MIN_NPY_HEADER 10
+#define MAX_NPY_HEADER (1 << 20) /* NumPy writes less than 200 bytes for an array of numbers */
 
 /* The maximum memory of a parsed header for each byte of its text. The worst cases are many short
  * texts and many small tensors. */
@@ -68,7 +69,8 @@ read_metadata (TpsSafetensorsReader *reader, TpsJsonReader *json, GString *text)
       g_autofree gchar *key = g_strdup (text->str);
 
       tps_json_read_string (json, text);
-      g_hash_table_insert (reader->metadata, g_steal_pointer (&key), g_strdup (text->str));
+      if (!g_hash_table_insert (reader->metadata, g_steal_pointer (&key), g_strdup (text->str)))
+        tps_json_fail (json, "two values of one key in the metadata");
     }
 }
 
@@ -324,7 +326,7 @@ read_npy_header (TpsSafetensorsReader *reader, GError **error)
     return FALSE;
   reader->data_begin = tps_npy_get_data_begin (prefix);
   if (reader->data_begin < MIN_NPY_HEADER || reader->data_begin > reader->n_bytes
-      || reader->data_begin > TPS_SAFETENSORS_MAX_HEADER)
+      || reader->data_begin > MAX_NPY_HEADER)
     return fail (reader->path, 0, "not a .npy file", error);
   header = g_malloc ((gsize) reader->data_begin);
   return read_exactly (reader, header, (gsize) reader->data_begin, 0, error)

@@ -15,6 +15,7 @@ typedef struct
 struct TpsSnapshotTables
 {
   GArray *snapshots; /* of Snapshot, at least one */
+  GPtrArray *specs;  /* of the TpsTableSpec of each table, from the first snapshot that has it */
 };
 
 static void
@@ -43,12 +44,26 @@ read_snapshot (Snapshot *snapshot, TpsDisk *disk, const gchar *path, TpsBudget *
          && tps_manifest_read (&snapshot->manifest, disk, snapshot->folder, error);
 }
 
+static void
+add_specs (TpsSnapshotTables *tables, const Snapshot *snapshot, GHashTable *names)
+{
+  for (guint i = 0; i < snapshot->manifest.tables->len; i++)
+    {
+      TpsTableSpec *spec = &g_array_index (snapshot->manifest.tables, TpsManifestTable, i).spec;
+
+      if (g_hash_table_add (names, spec->name))
+        g_ptr_array_add (tables->specs, spec);
+    }
+}
+
 TpsSnapshotTables *
 tps_snapshot_tables_new (TpsDisk *disk, const gchar *const *paths, guint n_paths, TpsBudget *budget,
                          GError **error)
 {
   g_autoptr (TpsSnapshotTables) tables = g_new0 (TpsSnapshotTables, 1);
+  g_autoptr (GHashTable) names = g_hash_table_new (g_str_hash, g_str_equal);
 
+  tables->specs = g_ptr_array_new ();
   tables->snapshots = g_array_new (FALSE, TRUE, sizeof (Snapshot));
   g_array_set_clear_func (tables->snapshots, clear_snapshot);
   for (guint i = 0; i < n_paths; i++)
@@ -56,6 +71,7 @@ tps_snapshot_tables_new (TpsDisk *disk, const gchar *const *paths, guint n_paths
       g_array_set_size (tables->snapshots, i + 1);
       if (!read_snapshot (get_snapshot (tables, i), disk, paths[i], budget, error))
         return NULL;
+      add_specs (tables, get_snapshot (tables, i), names);
     }
   return g_steal_pointer (&tables);
 }
@@ -66,19 +82,20 @@ tps_snapshot_tables_free (TpsSnapshotTables *tables)
   if (tables == NULL)
     return;
   g_array_unref (tables->snapshots);
+  g_ptr_array_unref (tables->specs);
   g_free (tables);
 }
 
 guint
 tps_snapshot_tables_get_n_specs (const TpsSnapshotTables *tables)
 {
-  return get_snapshot (tables, 0)->manifest.tables->len;
+  return tables->specs->len;
 }
 
 const TpsTableSpec *
 tps_snapshot_tables_get_spec (const TpsSnapshotTables *tables, guint i)
 {
-  return &g_array_index (get_snapshot (tables, 0)->manifest.tables, TpsManifestTable, i).spec;
+  return g_ptr_array_index (tables->specs, i);
 }
 
 static void

@@ -22,8 +22,8 @@ TpsSnapshotTables *tps_snapshot_tables_new (TpsDisk *disk, const gchar *const *p
 /* Frees the object. NULL is fine. */
 void tps_snapshot_tables_free (TpsSnapshotTables *tables);
 
-/* Return the number of tables in the first snapshot, and the specification of table `i`.
- * Borrowed. */
+/* Return the number of tables in all snapshots, and the specification of table `i` in the first
+ * snapshot that has it. Borrowed. */
 guint tps_snapshot_tables_get_n_specs (const TpsSnapshotTables *tables);
 const TpsTableSpec *tps_snapshot_tables_get_spec (const TpsSnapshotTables *tables, guint i);
 

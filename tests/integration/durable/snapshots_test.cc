@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -20,10 +21,12 @@ using embedding_test::Floats;
 using embedding_test::Ids;
 using embedding_test::Spec;
 using embedding_test::view;
+using testing::AllOf;
+using testing::HasSubstr;
 
 constexpr int64_t kRows = 500;
 constexpr int32_t kDim = 4;
-constexpr int kPermissionDenied = 11;
+constexpr int kInvalid = 1, kPermissionDenied = 11;
 
 Ids
 all_rows ()
@@ -103,32 +106,43 @@ public:
   }
 
   int
-  restore (const char *path)
+  restore (const std::vector<std::string> &paths)
   {
-    gchar *snapshots[] = { const_cast<gchar *> (path), nullptr };
-    TpsRestoreArguments arguments = { snapshots, {} };
+    TpsRestoreArguments arguments = { list (paths), {} };
     Message reply = connection_.Call ("Durability:restore",
                                       fields_of<tps_restore_rpc> (&arguments));
 
     code = ErrorCode (reply);
+    text = ErrorText (reply);
     return read (reply);
   }
 
   int
-  import (const Spec &spec, const char *path)
+  import (const Spec &spec, const std::vector<std::string> &paths)
   {
-    gchar *files[] = { const_cast<gchar *> (path), nullptr };
-    TpsImportTableArguments arguments = { spec.value, files, const_cast<gchar *> ("") };
+    TpsImportTableArguments arguments = { spec.value, list (paths), const_cast<gchar *> ("") };
     Message reply = connection_.Call ("Durability:import_table",
                                       fields_of<tps_import_table_rpc> (&arguments));
 
     code = ErrorCode (reply);
+    text = ErrorText (reply);
     return read (reply);
   }
 
   int code = 0;
+  std::string text;
 
 private:
+  gchar **
+  list (const std::vector<std::string> &paths)
+  {
+    names_.clear ();
+    for (const std::string &path : paths)
+      names_.push_back (const_cast<gchar *> (path.c_str ()));
+    names_.push_back (nullptr);
+    return names_.data ();
+  }
+
   static int
   read (const Message &reply)
   {
@@ -138,6 +152,7 @@ private:
   }
 
   RawClient connection_;
+  std::vector<gchar *> names_;
 };
 
 Spec
@@ -165,7 +180,7 @@ TEST (Snapshots, areTakenCopiedAndRestored)
     EXPECT_EQ (caller.snapshot (FALSE), 0);
     caller.push ({ 7 });
     EXPECT_EQ (caller.snapshot (TRUE), 1);
-    EXPECT_EQ (caller.restore ("x"), -1);
+    EXPECT_EQ (caller.restore ({ "x" }), -1);
     EXPECT_EQ (caller.code, kPermissionDenied);
   }
   server.kill ();
@@ -185,7 +200,7 @@ TEST (Snapshots, areTakenCopiedAndRestored)
   {
     Caller caller (third);
 
-    EXPECT_EQ (caller.restore ("first"), 0);
+    EXPECT_EQ (caller.restore ({ "first" }), 0);
     EXPECT_EQ (caller.rows (), expected);
     caller.push ({ 0 });
   }
@@ -221,6 +236,81 @@ TEST (Snapshots, areWrittenWhenTheLogGrows)
   EXPECT_TRUE (std::ifstream (manifest).good ());
 }
 
+/* Writes a sparse .npy file of zeros. */
+static void
+put_npy (const std::string &path, int64_t rows, int64_t dim)
+{
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string (rows)
+                       + ", " + std::to_string (dim) + "), }\n";
+
+  std::ofstream (path, std::ios::binary) << std::string ("\x93NUMPY\x01\x00", 8)
+                                         << static_cast<char> (header.size ()) << '\0' << header;
+  std::filesystem::resize_file (path, 10 + header.size ()
+                                          + static_cast<size_t> (rows * dim) * sizeof (float));
+}
+
+/* Rows that the table does not have must not be dropped without a word. They are not read either: a
+ * sparse file of 1 TiB would take an hour. */
+TEST (Imports, ofMoreRowsThanTheTableAreRefused)
+{
+  const std::string folder = new_folder ();
+  DataServer server (folder + "/data", { "--import-dir=" + folder });
+  constexpr int64_t n_many = int64_t { 1 } << 32;
+
+  put_npy (folder + "/more.npy", kRows + 1, kDim);
+  put_npy (folder + "/many.npy", n_many, 64);
+  put_npy (folder + "/wide.npy", kRows, kDim + 1);
+  ASSERT_TRUE (server.start ());
+  server.wait_until_live ();
+  Caller caller (server);
+  EXPECT_EQ (caller.import (emb (), { "more.npy" }), -1);
+  EXPECT_EQ (caller.code, kInvalid);
+  EXPECT_THAT (caller.text, AllOf (HasSubstr ("more.npy"), HasSubstr ("501"), HasSubstr ("500")));
+  EXPECT_EQ (caller.import (Spec ("few", 8, 64), { "many.npy" }), -1);
+  EXPECT_EQ (caller.code, kInvalid);
+  EXPECT_THAT (caller.text, AllOf (HasSubstr ("many.npy"), HasSubstr (std::to_string (n_many))));
+  EXPECT_EQ (caller.import (emb (), { "wide.npy" }), -1);
+  EXPECT_EQ (caller.code, kInvalid);
+  EXPECT_THAT (caller.text, AllOf (HasSubstr ("wide.npy"), HasSubstr ("5"), HasSubstr ("4")));
+  /* A range of rows reads only this range. */
+  Spec part ("part", n_many, 64);
+  part.shard (embedding_test::range_shard (n_many, (1 << 28) - 1, 1 << 29));
+  EXPECT_EQ (part.value.shard.n_rows, 8);
+  EXPECT_EQ (caller.import (part, { "many.npy" }), 0) << caller.text;
+}
+
+/* Two snapshots have the same rows, with different values. Neither may win without a word. */
+TEST (Imports, ofTheSameRowsFromTwoFilesAreRefused)
+{
+  const std::string folder = new_folder ();
+
+  for (int i = 1; i <= 2; i++)
+    {
+      DataServer server (folder + "/" + std::to_string (i));
+      ASSERT_TRUE (server.start ());
+      server.wait_until_live ();
+      Caller caller (server);
+      ASSERT_EQ (caller.create (emb ()), 0);
+      for (int n = 0; n < i; n++)
+        caller.push (all_rows ());
+      ASSERT_EQ (caller.snapshot (FALSE), 0);
+    }
+  put_npy (folder + "/a.npy", kRows, kDim);
+  put_npy (folder + "/b.npy", 1, kDim);
+  DataServer server (folder + "/data", { "--import-dir=" + folder });
+  ASSERT_TRUE (server.start ());
+  server.wait_until_live ();
+  Caller caller (server);
+  EXPECT_EQ (caller.restore ({ "1", "2" }), -1);
+  EXPECT_EQ (caller.code, kInvalid);
+  EXPECT_THAT (caller.text, AllOf (HasSubstr ("/1/"), HasSubstr ("/2/"), HasSubstr ("emb")));
+  EXPECT_EQ (caller.import (emb (), { "a.npy", "b.npy" }), -1);
+  EXPECT_EQ (caller.code, kInvalid);
+  EXPECT_THAT (caller.text, AllOf (HasSubstr ("a.npy"), HasSubstr ("b.npy"), HasSubstr ("row 0")));
+  EXPECT_EQ (caller.restore ({ "2" }), 0) << caller.text;
+  EXPECT_EQ (caller.rows (), Floats (kRows, -2));
+}
+
 TEST (Imports, areOfArraysOfNumPyToo)
 {
   const std::string folder = new_folder ();
@@ -240,8 +330,8 @@ TEST (Imports, areOfArraysOfNumPyToo)
   ASSERT_TRUE (server.start ());
   server.wait_until_live ();
   Caller caller (server);
-  EXPECT_EQ (caller.import (emb (), "../rows.npy"), -1);
-  EXPECT_EQ (caller.import (emb (), "rows.npy"), 0);
+  EXPECT_EQ (caller.import (emb (), { "../rows.npy" }), -1);
+  EXPECT_EQ (caller.import (emb (), { "rows.npy" }), 0);
   Floats rows = caller.rows ();
   for (int64_t row = 0; row < kRows; row++)
     ASSERT_EQ (rows[static_cast<size_t> (row)], static_cast<float> (row));

@@ -2,6 +2,7 @@
 
 /* Imports of tables from safetensors and NumPy files. */
 
+#include "runtime/server/snapshot/export.h"
 #include "runtime/server/snapshot/import.h"
 #include "tests/runtime/server/snapshot/snapshot_fixture.h"
 
@@ -220,6 +221,31 @@ TEST (Import, ChecksEveryHeader)
   EXPECT_EQ (import_into (server, disk, paths, spec), "ALREADY_EXISTS table emb already exists");
 }
 
+/* Tables that only a later snapshot has must not be lost either. */
+TEST (Export, HasTheTablesOfAllSnapshots)
+{
+  MemoryDisk disk;
+  Server server (0, true);
+  TpsSnapshotInfo info;
+  std::vector<std::string> folders;
+  g_autoptr (GError) error = nullptr;
+
+  for (const char *name : { "a", "b" })
+    {
+      Server source (0, true);
+      TpsSnapshotOptions options = options_of (disk, source);
+
+      options.folder = name;
+      Spec spec = spec_of (name, 5, 2, TPS_OPTIMIZER_SGD);
+      ASSERT_TRUE (tps_table_store_create (source.store, &spec.value, nullptr));
+      ASSERT_EQ (write (options, &info), "");
+      folders.push_back (std::string (name) + "/" + info.name);
+    }
+  const gchar *paths[] = { folders[0].c_str (), folders[1].c_str () };
+  ASSERT_TRUE (tps_snapshot_export (disk.get (), paths, 2, "out", &info, &error)) << error->message;
+  EXPECT_EQ (info.n_tables, 2u);
+}
+
 /* The files are like those of torch.distributed.checkpoint: a part of a tensor, with its offset. */
 TEST (Import, TakesPartsOfATensor)
 {
@@ -245,6 +271,46 @@ TEST (Import, TakesPartsOfATensor)
              "");
   EXPECT_EQ (to_floats (server.rows_of ("emb", { 0, 1, 2 }), TPS_DTYPE_FLOAT32),
              (Floats { 1, 2, 3, 4, 5, 6 }));
+
+  /* Parts that overlap, that end beyond the table, or that leave a row out. */
+  const std::pair<int, const char *> wrong[] = {
+    { 2, "row 2 is in a.safetensors and in c.safetensors" },
+    { 3, "c.safetensors: tensor w is of a table of 4 rows, but table other has 3" },
+  };
+  for (const auto &[first_row, problem] : wrong)
+    {
+      part ("c.safetensors", first_row, { 7, 8 });
+      EXPECT_THAT (import_into (server, disk, { "a.safetensors", "b.safetensors", "c.safetensors" },
+                                Spec ("other", 3, 2)),
+                   testing::HasSubstr (problem));
+    }
+  EXPECT_THAT (import_into (server, disk, { "a.safetensors" }, Spec ("other", 3, 2)),
+               testing::HasSubstr ("row 0 is not in any of the files"));
+  EXPECT_EQ (server.list ().size (), 1u);
+}
+
+/* A reader that takes the last of two equal names would read other rows than one that takes the
+ * first. */
+TEST (Import, RefusesNamesThatComeTwice)
+{
+  const std::string tensor = R"("w":{"dtype":"F32","shape":[1,2],"data_offsets":[)";
+  const std::pair<std::string, const char *> headers[] = {
+    { "{" + tensor + "0,8]}," + tensor + "8,16]}}", "two tensors of one name" },
+    { R"({"__metadata__":{"a":"1","a":"2"},)" + tensor + "0,16]}}", "two values of one key" },
+    { "{" + tensor + "0,8]}}", "the file continues after its tensors" },
+  };
+  MemoryDisk disk;
+  Server server (0, true);
+
+  for (const auto &[header, problem] : headers)
+    {
+      uint64_t n_bytes = header.size ();
+      disk.files["a.safetensors"] = std::make_shared<std::string> (
+          std::string (reinterpret_cast<const char *> (&n_bytes), 8) + header
+          + std::string (16, '\0'));
+      EXPECT_THAT (import_into (server, disk, { "a.safetensors" }, Spec ("emb", 1, 2)),
+                   testing::HasSubstr (problem));
+    }
 }
 
 } // namespace
