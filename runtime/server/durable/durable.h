@@ -196,6 +196,8 @@ typedef struct
   guint n_specs;
   /* the name of the tensor in files of other programs: see TpsTableImport; may be NULL */
   const gchar *tensor;
+  /* The tenant for which the tables count, whatever the specifications say; NULL = none. */
+  const gchar *tenant;
 } TpsTableSource;
 
 /* Makes the tables of `source`, all or none, in the host's memory. The server must not have them

@@ -86,14 +86,17 @@ clear_making (gpointer data)
   g_clear_pointer (&making->table, tps_table_unref);
 }
 
+/* A snapshot may be hostile, so the tenant in its specifications does not count. */
 static Making *
-add_making (GArray *all, const TpsTableSpec *spec)
+add_making (GArray *all, const TpsTableSpec *spec, const gchar *tenant)
 {
   Making *making;
 
   g_array_set_size (all, all->len + 1);
   making = &g_array_index (all, Making, all->len - 1);
   tps_table_spec_copy (&making->spec, spec);
+  g_free (making->spec.tenant);
+  making->spec.tenant = g_strdup (tenant);
   return making;
 }
 
@@ -112,7 +115,8 @@ plan_snapshots (const TpsTableRestoreOptions *options, const TpsTableSource *sou
   for (guint i = 0; i < n; i++)
     {
       Making *making = add_making (
-          all, source->n_specs > 0 ? &source->specs[i] : tps_snapshot_tables_get_spec (found, i));
+          all, source->n_specs > 0 ? &source->specs[i] : tps_snapshot_tables_get_spec (found, i),
+          source->tenant);
 
       making->files = tps_snapshot_tables_list_files (found, making->spec.name, error);
       if (making->files == NULL)
@@ -131,7 +135,7 @@ plan (const TpsTableRestoreOptions *options, const TpsTableSource *source, GArra
     return FALSE;
   if (source->are_snapshots)
     return plan_snapshots (options, source, paths, all, error);
-  add_making (all, source->specs)->files = g_steal_pointer (&paths);
+  add_making (all, source->specs, source->tenant)->files = g_steal_pointer (&paths);
   return TRUE;
 }
 

@@ -26,7 +26,7 @@ using testing::HasSubstr;
 
 constexpr int64_t kRows = 500;
 constexpr int32_t kDim = 4;
-constexpr int kInvalid = 1, kPermissionDenied = 11;
+constexpr int kInvalid = 1, kExhausted = 7, kPermissionDenied = 11;
 
 Ids
 all_rows ()
@@ -127,6 +127,15 @@ public:
     code = ErrorCode (reply);
     text = ErrorText (reply);
     return read (reply);
+  }
+
+  int
+  drop (const char *name)
+  {
+    auto *table = const_cast<gchar *> (name);
+
+    return ErrorCode (
+        connection_.Call ("EmbeddingTable:drop_table", fields_of<tps_drop_table_rpc> (&table)));
   }
 
   int code = 0;
@@ -309,6 +318,66 @@ TEST (Imports, ofTheSameRowsFromTwoFilesAreRefused)
   EXPECT_THAT (caller.text, AllOf (HasSubstr ("a.npy"), HasSubstr ("b.npy"), HasSubstr ("row 0")));
   EXPECT_EQ (caller.restore ({ "2" }), 0) << caller.text;
   EXPECT_EQ (caller.rows (), Floats (kRows, -2));
+}
+
+/* The limit of a tenant holds for tables from files too, whatever tenant a snapshot names, and in
+ * every later process. */
+TEST (Imports, countForTheTenantThatMakesThem)
+{
+  const std::string folder = new_folder ();
+  auto rules = [&folder] (const std::string &tenant, const std::string &limits) {
+    const std::string path = folder + "/" + tenant + ".json";
+
+    std::ofstream (path)
+        << R"({"rules":[{"principals":["anonymous"],"rights":["admin","push","read"],)"
+           R"("tables":["*"],"tenant":")"
+        << tenant << R"("}],"tenants":{")" << tenant << "\":" << limits << "}}";
+    std::filesystem::permissions (path, std::filesystem::perms::owner_read);
+    return "--access-file=" + path;
+  };
+  Spec large = Spec ("large", 10 * kRows, kDim);
+  auto table = [] (const char *name) { return Spec (name, kRows, kDim); };
+
+  put_npy (folder + "/large.npy", 10 * kRows, kDim);
+  put_npy (folder + "/rows.npy", kRows, kDim);
+  {
+    DataServer rich (folder + "/rich", { rules ("rich", R"({"table_bytes":1000000})") });
+    ASSERT_TRUE (rich.start ());
+    rich.wait_until_live ();
+    Caller caller (rich);
+    ASSERT_EQ (caller.create (large), 0);
+    ASSERT_EQ (caller.snapshot (FALSE), 0);
+  }
+  /* A table of 500 rows takes 12,000 bytes and a few more, so two of them fit. */
+  DataServer server (folder + "/data",
+                     { rules ("poor", R"({"table_bytes":32000})"), "--import-dir=" + folder });
+  ASSERT_TRUE (server.start ());
+  server.wait_until_live ();
+  {
+    Caller caller (server);
+
+    EXPECT_EQ (caller.import (large, { "large.npy" }), -1);
+    EXPECT_EQ (caller.code, kExhausted) << caller.text;
+    EXPECT_THAT (caller.text, AllOf (HasSubstr ("poor"), HasSubstr ("table_bytes")));
+    EXPECT_EQ (caller.restore ({ "rich" }), -1);
+    EXPECT_EQ (caller.code, kExhausted) << caller.text;
+    EXPECT_THAT (caller.text, AllOf (HasSubstr ("poor"), HasSubstr ("table_bytes")));
+    for (int i = 0; i < 5; i++) /* a failure gives its memory back */
+      EXPECT_EQ (caller.import (table ("a"), { "rows.npy", "large.npy" }), -1);
+    EXPECT_EQ (caller.code, kInvalid) << caller.text;
+    EXPECT_EQ (caller.import (table ("a"), { "rows.npy" }), 0) << caller.text;
+    EXPECT_EQ (caller.import (table ("b"), { "rows.npy" }), 0) << caller.text;
+    EXPECT_EQ (caller.create (table ("c")), kExhausted);
+  }
+  server.kill ();
+  ASSERT_TRUE (server.start ());
+  server.wait_until_live ();
+  Caller caller (server);
+  EXPECT_EQ (caller.create (table ("c")), kExhausted);
+  EXPECT_EQ (caller.import (table ("c"), { "rows.npy" }), -1);
+  EXPECT_EQ (caller.code, kExhausted) << caller.text;
+  EXPECT_EQ (caller.drop ("a"), 0);
+  EXPECT_EQ (caller.import (table ("c"), { "rows.npy" }), 0) << caller.text;
 }
 
 TEST (Imports, areOfArraysOfNumPyToo)
