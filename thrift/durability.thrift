@@ -96,7 +96,8 @@ service Durability {
   // its lsn and its end_lsn. The call does not restore models and push ids; to restore those, start
   // a server with --restore-from.
   //
-  // INVALID_ARGUMENT: a table has another size in a snapshot, or a row is in two snapshots.
+  // INVALID_ARGUMENT: a path is wrong, a table has another size in a snapshot, or a row is in two
+  // snapshots. NOT_FOUND: there is no such path, snapshot or table.
   // PERMISSION_DENIED: the server has no --import-dir. ALREADY_EXISTS: the server has such a table.
   // RESOURCE_EXHAUSTED: the tables do not fit; with retry_after_ms, another snapshot is being
   // written or read. If the client does not wait for the reply, the server nevertheless completes

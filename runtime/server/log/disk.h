@@ -20,7 +20,8 @@
  *                        needs room, such as open() or preallocate(), may be tried again
  *   NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED (also a read-only file system)
  *   UNAVAILABLE          lock(): another process holds the lock
- *   INVALID_ARGUMENT     open(): the path is not that of a regular file
+ *   INVALID_ARGUMENT     the path is wrong: it is too long, or has a part that is no folder, or
+ *                        open() found something other than a regular file
  *   INTERNAL             all other errors. After a failed write or sync the contents of the file
  *                        are undefined, and a second sync proves nothing: it must not be tried
  *                        again.

@@ -26,9 +26,15 @@ static const Kind kinds[] = {
   { ENOMEM, TPS_ERROR_RESOURCE_EXHAUSTED, "make memory available to the system", TRUE },
   { ENOENT, TPS_ERROR_NOT_FOUND, NULL, FALSE },
   { EEXIST, TPS_ERROR_ALREADY_EXISTS, NULL, FALSE },
-  { EACCES, TPS_ERROR_PERMISSION_DENIED, NULL, FALSE },
+  { EACCES, TPS_ERROR_PERMISSION_DENIED, "give the user of this process the right to it", FALSE },
   { EPERM, TPS_ERROR_PERMISSION_DENIED, NULL, FALSE },
   { EROFS, TPS_ERROR_PERMISSION_DENIED, NULL, FALSE },
+  /* the path itself is wrong, whatever the operation */
+  { ENOTDIR, TPS_ERROR_INVALID_ARGUMENT, "a part of the path is not a folder", FALSE },
+  { EISDIR, TPS_ERROR_INVALID_ARGUMENT, "name a file", FALSE },
+  { ELOOP, TPS_ERROR_INVALID_ARGUMENT, "a link of the path leads back to itself", FALSE },
+  { ENAMETOOLONG, TPS_ERROR_INVALID_ARGUMENT, "choose a shorter path", FALSE },
+  { ENXIO, TPS_ERROR_INVALID_ARGUMENT, "it is not a regular file", FALSE }, /* a socket */
 };
 
 gboolean

@@ -4,11 +4,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
+#include <tuple>
 
 #include "plugin/wire/wire_durability.h"
 #include "tests/integration/durable/data_server.h"
@@ -26,7 +28,7 @@ using testing::HasSubstr;
 
 constexpr int64_t kRows = 500;
 constexpr int32_t kDim = 4;
-constexpr int kInvalid = 1, kExhausted = 7, kPermissionDenied = 11;
+constexpr int kInvalid = 1, kNotFound = 2, kExhausted = 7, kPermissionDenied = 11, kInternal = 12;
 
 Ids
 all_rows ()
@@ -318,6 +320,61 @@ TEST (Imports, ofTheSameRowsFromTwoFilesAreRefused)
   EXPECT_THAT (caller.text, AllOf (HasSubstr ("a.npy"), HasSubstr ("b.npy"), HasSubstr ("row 0")));
   EXPECT_EQ (caller.restore ({ "2" }), 0) << caller.text;
   EXPECT_EQ (caller.rows (), Floats (kRows, -2));
+}
+
+/* A wrong path is a mistake of the caller, not a defect of the server. The error names the path. */
+TEST (Imports, ofWrongPathsNameThePathAndTheRemedy)
+{
+  const std::string folder = new_folder (), long_name (300, 'x'), imports = folder + "/imports/";
+  std::string deep;
+  DataServer server (folder + "/data", { "--import-dir=" + folder + "/imports" });
+
+  while (deep.size () < 5000)
+    deep += "deep/";
+  std::filesystem::create_directories (imports + "folder.npy");
+  ASSERT_EQ (mkfifo ((imports + "fifo.npy").c_str (), 0600), 0);
+  std::filesystem::create_symlink ("/dev/zero", imports + "device.npy");
+  std::filesystem::create_symlink ("loop.npy", imports + "loop.npy");
+  std::filesystem::create_symlink ("nowhere.npy", imports + "dangling.npy");
+  std::ofstream (imports + "empty.npy");
+  const std::tuple<std::string, int, std::string> paths[] = {
+    { "missing.npy", kNotFound, "missing.npy" },
+    { "dangling.npy", kNotFound, "dangling.npy" },
+    { "folder.npy", kInvalid, "folder.npy" },
+    { "fifo.npy", kInvalid, "fifo.npy" },
+    { "device.npy", kInvalid, "device.npy" },
+    { "loop.npy", kInvalid, "loop.npy" },
+    { "empty.npy/more.npy", kInvalid, "more.npy" },
+    { long_name, kInvalid, long_name },
+    { deep + "x.npy", kInvalid, "deep/" },
+    { "/etc/passwd", kInvalid, "--import-dir" },
+    { "../data/log/LOCK", kInvalid, "--import-dir" },
+  };
+  ASSERT_TRUE (server.start ());
+  server.wait_until_live ();
+  Caller caller (server);
+  for (const auto &[path, code, text] : paths)
+    for (bool is_import : { true, false })
+      {
+        EXPECT_EQ (is_import ? caller.import (emb (), { path }) : caller.restore ({ path }), -1);
+        /* A restore of an empty folder finds no snapshot there. */
+        EXPECT_EQ (caller.code, !is_import && path == "folder.npy" ? kNotFound : code)
+            << path.substr (0, 40) << ": " << caller.text;
+        EXPECT_THAT (caller.text, HasSubstr (text)) << path.substr (0, 40);
+      }
+  EXPECT_EQ (caller.import (emb (), { "empty.npy" }), -1);
+  EXPECT_NE (caller.code, kInternal) << caller.text;
+
+  gchar *snapshots[] = { const_cast<gchar *> ("missing?x"), nullptr };
+  TpsRestoreArguments arguments = { snapshots, {} };
+  std::string bytes = MessageBytes ({}, "Durability:restore", 1,
+                                    fields_of<tps_restore_rpc> (&arguments));
+  RawClient client (server.address ());
+  bytes[bytes.find ('?')] = '\0';
+  ASSERT_TRUE (client.SendBytes (bytes));
+  Message reply = client.Receive ();
+  EXPECT_EQ (ErrorCode (reply), kInvalid);
+  EXPECT_THAT (ErrorText (reply), HasSubstr ("NUL"));
 }
 
 /* The limit of a tenant holds for tables from files too, whatever tenant a snapshot names, and in

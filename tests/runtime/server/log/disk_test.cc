@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -139,6 +140,33 @@ TEST (DiskError, ALackOfRoomHasItsRemedy)
                                                         + g_strerror (code) + "; "));
       EXPECT_THAT (error->message, HasSubstr (remedy));
     }
+}
+
+/* A wrong path is no defect of the server. */
+TEST_P (DiskTest, WrongPathsAreNoInternalErrors)
+{
+  const std::string deep (5000, 'd'), name (300, 'n');
+
+  std::filesystem::create_symlink ("loop", path ("loop"));
+  std::filesystem::create_symlink ("nowhere", path ("dangling"));
+  std::ofstream (path ("file")) << "text";
+  ASSERT_EQ (mknod (path ("socket").c_str (), S_IFSOCK | 0600, 0), 0);
+  const std::pair<std::string, int> paths[] = {
+    { "missing", TPS_ERROR_NOT_FOUND },          { "dangling", TPS_ERROR_NOT_FOUND },
+    { "file/more", TPS_ERROR_INVALID_ARGUMENT }, { "loop", TPS_ERROR_INVALID_ARGUMENT },
+    { name, TPS_ERROR_INVALID_ARGUMENT },        { deep, TPS_ERROR_INVALID_ARGUMENT },
+    { "socket", TPS_ERROR_INVALID_ARGUMENT },
+  };
+  for (const auto &[at_path, code] : paths)
+    {
+      EXPECT_EQ (disk_->open (disk_, path (at_path.c_str ()).c_str (), TPS_DISK_READ_ONLY, &error_),
+                 nullptr);
+      EXPECT_EQ (error_->code, code) << error_->message;
+      EXPECT_THAT (error_->message, HasSubstr (at_path));
+      g_clear_error (&error_);
+    }
+  EXPECT_EQ (disk_->list (disk_, path ("file").c_str (), &error_), nullptr);
+  EXPECT_EQ (error_->code, TPS_ERROR_INVALID_ARGUMENT) << error_->message;
 }
 
 /* Opening a FIFO without a writer would block for ever. */
