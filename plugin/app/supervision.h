@@ -5,7 +5,8 @@
  *
  *   starting -> ready   READY=1 when the data directory has been recovered, or there is none; until
  *                       then STATUS= every second, with an extension of the start timeout
- *   ready               WATCHDOG=1 while the threads run; STATUS= when changes are refused, with the reason
+ *   ready               WATCHDOG=1 while the threads run; STATUS= with the reason when changes are
+ *                       refused
  *   ready -> ready      RELOADING=1, then READY=1 again
  *   any -> stopping     STOPPING=1, once; no message follows
  *

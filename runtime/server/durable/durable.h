@@ -188,9 +188,9 @@ typedef struct
   const gchar *const *paths;
   guint n_paths;
   /* TRUE: the paths are snapshots (tps_snapshot_locate()), such as those of all shards. The tables
-   * are those of `specs`; if `n_specs` is 0, all tables of the snapshots, each with the specification
-   * in the first snapshot that has it. FALSE: the paths are files, and there must be one spec
-   * (see tps_table_import()). */
+   * are those of `specs`; if `n_specs` is 0, all tables of the snapshots, each with the
+   * specification in the first snapshot that has it. FALSE: the paths are files, and there must be
+   * one spec (see tps_table_import()). */
   gboolean are_snapshots;
   const TpsTableSpec *specs;
   guint n_specs;

@@ -36,9 +36,9 @@ typedef struct
 } TpsTableImport;
 
 /* Makes a table of `spec` (need not be resolved) in the host's memory, with the rows of the files.
- * Every row of the table's shard must be in exactly one of the files, not counting increments. Files
- * may have rows of other shards, but none beyond the rows of the whole table. Elements are converted with one rounding. The number of steps is
- * the largest one in the files.
+ * Every row of the table's shard must be in exactly one of the files, not counting increments.
+ * Files may have rows of other shards, but none beyond the rows of the whole table. Elements are
+ * converted with one rounding. The number of steps is the largest one in the files.
  *
  * The server must not have served requests, and its log must be empty, because no command is
  * recorded. The table's incarnation is the next LSN. A snapshot must be written before the first
@@ -49,8 +49,8 @@ typedef struct
  *
  * Errors: those of the disk; ABORTED (cancelled; a file is damaged: the message names the file and
  * the tensor or the offset), INVALID_ARGUMENT (`spec`; no such tensor, a different number of
- * columns or rows, a type that is not floating point; a row that is in no file, or in two), ALREADY_EXISTS,
- * RESOURCE_EXHAUSTED. */
+ * columns or rows, a type that is not floating point; a row that is in no file, or in two),
+ * ALREADY_EXISTS, RESOURCE_EXHAUSTED. */
 gboolean tps_table_import (const TpsTableImport *import, const TpsTableSpec *spec, GError **error);
 
 G_END_DECLS

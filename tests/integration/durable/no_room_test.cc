@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tests a server that has no descriptors for its files, or whose files may not grow. Idle peers must
- * not cause the first of these states, and the server must leave both by itself. */
+/* Tests a server that has no descriptors for its files, or whose files may not grow. Idle peers
+ * must not cause the first of these states, and the server must leave both by itself. */
 
 #include <gmock/gmock.h>
 #include <poll.h>
