@@ -18,8 +18,10 @@
 // A transfer survives its connection. After a lost connection, begin_transfer with the same size
 // and count on a new connection returns the position at which to continue. run_transfer runs the
 // call once; a repeat returns the same reply. The server drops a transfer that has made no progress
-// for 60 s: no missing chunk has arrived, and no chunk of its reply was fetched. It does not drop a
-// transfer whose call is running.
+// for 60 s: no missing chunk has arrived, and no chunk of its reply was fetched. If other transfers
+// need the memory, the server also drops incomplete transfers that have made no progress for 5 s,
+// and transfers of the tenant whose transfers hold the most memory. It does not drop a transfer
+// whose call is running.
 //
 // A large reply. If the reply to a plain call exceeds a frame, the call fails with ServiceError
 // RESOURCE_EXHAUSTED, and `transfer` is set. The server has run the call. The client can fetch the
@@ -64,12 +66,13 @@ struct LargeAnswer {
 
 service Chunks {
   // Begins a transfer, or resumes it. ALREADY_EXISTS: the name is in use with another size or
-  // count. RESOURCE_EXHAUSTED: the server has no room for the message; see retry_after_ms.
+  // count. RESOURCE_EXHAUSTED: the server has no room for the transfer; see retry_after_ms.
   TransferState begin_transfer(1: string transfer, 2: i64 bytes, 3: i32 count) throws (1: node.ServiceError failure)
 
   // Stores a chunk. If the server has the chunk already, it checks the CRC and accepts the chunk.
   // INVALID_ARGUMENT: the CRC is wrong (the client can send the chunk again), the length is wrong,
-  // or an earlier chunk is missing. NOT_FOUND: the transfer does not exist or has expired.
+  // or an earlier chunk is missing. NOT_FOUND: the transfer does not exist or was dropped, and the
+  // client can begin it again. RESOURCE_EXHAUSTED: there is no room now; see retry_after_ms.
   void put_chunk(1: Chunk chunk) throws (1: node.ServiceError failure)
 
   // Runs the call, and returns its reply. INVALID_ARGUMENT: chunks are missing.

@@ -7,13 +7,17 @@
 
 #define DEFAULT_MAX_TRANSFERS 256
 #define DEFAULT_IDLE_NS ((gint64) 60 * 1000000000)
+/* A transfer may take this much more memory than has arrived: the last huge page of a tensor. */
+#define PAGE_BYTES ((gsize) 2 << 20)
 
 typedef struct
 {
   TpsTransfer *transfer;
-  gsize n_bytes;     /* counted against the limit of the store */
-  gint64 touched_ns; /* time of the last use */
-  gboolean ended;    /* the client ended the transfer while its call was running */
+  gconstpointer tenant; /* only compared */
+  gsize n_received;     /* bytes of the request */
+  gsize n_bytes;        /* counted against the limit of the store */
+  gint64 touched_ns;    /* time of the last progress */
+  gboolean ended;       /* the client ended the transfer while its call was running */
 } Entry;
 
 struct TpsTransferStore
@@ -58,34 +62,130 @@ tps_transfer_store_free (TpsTransferStore *store)
   g_free (store);
 }
 
-static gboolean
-check_room (const TpsTransferStore *store, gsize n_bytes, GError **error)
-{
-  gsize max_bytes = store->options.max_bytes;
+/* ---- room ----------------------------------------------------------------------------------- */
 
-  if (g_hash_table_size (store->entries) < store->options.max_transfers && n_bytes <= max_bytes
-      && store->n_bytes <= max_bytes - n_bytes)
+static gboolean
+has_room (const TpsTransferStore *store, guint n_transfers, gsize n_bytes)
+{
+  return g_hash_table_size (store->entries) + n_transfers <= store->options.max_transfers
+         && store->n_bytes <= store->options.max_bytes - n_bytes;
+}
+
+/* Returns the number of transfers that the tenant has, or, if `in_bytes` is set, of their bytes. */
+static gsize
+get_load (const TpsTransferStore *store, gconstpointer tenant, gboolean in_bytes)
+{
+  gsize load = 0;
+  GHashTableIter iter;
+  gpointer value;
+
+  g_hash_table_iter_init (&iter, store->entries);
+  while (g_hash_table_iter_next (&iter, NULL, &value))
+    if (((const Entry *) value)->tenant == tenant)
+      load += in_bytes ? ((const Entry *) value)->n_bytes : 1;
+  return load;
+}
+
+/* Returns the transfer that gives way to `asking` (NULL: a new one) of a tenant whose load will be
+ * `load`; NULL = none does. */
+static Entry *
+find_victim (const TpsTransferStore *store, const Entry *asking, gsize load, gboolean in_bytes,
+             gint64 now_ns)
+{
+  gsize victim_load = 0; /* G_MAXSIZE: it is idle, so its load is of no importance */
+  Entry *victim = NULL;
+  GHashTableIter iter;
+  gpointer value;
+
+  g_hash_table_iter_init (&iter, store->entries);
+  while (g_hash_table_iter_next (&iter, NULL, &value))
+    {
+      Entry *entry = value;
+      TpsTransferState state = tps_transfer_get_state (entry->transfer);
+      gsize entry_load;
+
+      if (entry == asking || state == TPS_TRANSFER_RUNNING || (in_bytes && entry->n_bytes == 0))
+        continue;
+      if (state != TPS_TRANSFER_ANSWERED && entry->touched_ns <= now_ns - TPS_TRANSFER_PATIENCE_NS)
+        entry_load = G_MAXSIZE;
+      else
+        entry_load = get_load (store, entry->tenant, in_bytes);
+      if (entry_load <= load || entry_load < victim_load
+          || (entry_load == victim_load && entry->touched_ns >= victim->touched_ns))
+        continue;
+      victim = entry;
+      victim_load = entry_load;
+    }
+  return victim;
+}
+
+/* Removes an entry; the caller owns its transfer. */
+static TpsTransfer *
+remove_entry (TpsTransferStore *store, Entry *entry)
+{
+  TpsTransfer *transfer = g_steal_pointer (&entry->transfer);
+
+  store->n_bytes -= entry->n_bytes;
+  g_hash_table_remove (store->entries, tps_transfer_get_name (transfer));
+  return transfer;
+}
+
+/* Refuses a transfer for which there will never be room. */
+static gboolean
+check_size (const TpsTransferStore *store, gsize n_bytes, GError **error)
+{
+  if (n_bytes <= store->options.max_bytes)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "no room for a transfer of %" G_GSIZE_FORMAT " bytes: %u of %u transfers are under "
+               "a transfer of %" G_GSIZE_FORMAT " bytes exceeds the limit of all transfers, "
+               "%" G_GSIZE_FORMAT " bytes",
+               n_bytes, store->options.max_bytes);
+  return FALSE;
+}
+
+/* Makes room for `n_bytes` more of `asking`, or, if it is NULL, for a new transfer with them. */
+static gboolean
+make_room (TpsTransferStore *store, const Entry *asking, gsize n_bytes, const TpsTransferNeed *need,
+           GError **error)
+{
+  gconstpointer tenant = asking != NULL ? asking->tenant : need->tenant;
+  guint n_transfers = asking == NULL;
+
+  while (!has_room (store, n_transfers, n_bytes))
+    {
+      gboolean in_bytes = !has_room (store, 0, n_bytes);
+      gsize load = get_load (store, tenant, in_bytes) + (in_bytes ? n_bytes : 1);
+      Entry *victim = find_victim (store, asking, load, in_bytes, need->now_ns);
+
+      if (victim == NULL)
+        break;
+      g_ptr_array_add (need->dropped, remove_entry (store, victim));
+    }
+  if (has_room (store, n_transfers, n_bytes))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "no room for %" G_GSIZE_FORMAT " bytes of a transfer: %u of %u transfers are under "
                "way, with %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " bytes",
                n_bytes, g_hash_table_size (store->entries), store->options.max_transfers,
-               store->n_bytes, max_bytes);
-  if (error != NULL && n_bytes <= max_bytes)
+               store->n_bytes, store->options.max_bytes);
+  if (error != NULL)
     tps_error_set_retry_after_ms (*error, TPS_RETRY_AFTER_MS);
   return FALSE;
 }
 
-/* Adds an entry for the transfer. Takes ownership of `transfer`. */
+/* ---- requests and replies -------------------------------------------------------------------- */
+
+/* Adds an entry with `n_bytes` for the transfer. Takes ownership of `transfer`. */
 static void
-insert (TpsTransferStore *store, TpsTransfer *transfer, gint64 now_ns)
+insert (TpsTransferStore *store, TpsTransfer *transfer, gsize n_bytes, const TpsTransferNeed *need)
 {
   Entry *entry = g_new0 (Entry, 1);
 
   entry->transfer = transfer;
-  entry->n_bytes = (gsize) tps_transfer_get_n_bytes (transfer);
-  entry->touched_ns = now_ns;
-  store->n_bytes += entry->n_bytes;
+  entry->tenant = need->tenant;
+  entry->n_bytes = n_bytes;
+  entry->touched_ns = need->now_ns;
+  store->n_bytes += n_bytes;
   g_hash_table_insert (store->entries, (gpointer) (gsize) tps_transfer_get_name (transfer), entry);
 }
 
@@ -104,7 +204,7 @@ resume (Entry *entry, gint64 n_bytes, gint32 n_chunks, GError **error)
 
 TpsTransfer *
 tps_transfer_store_begin (TpsTransferStore *store, const gchar *name, gint64 n_bytes,
-                          gint32 n_chunks, gint64 now_ns, GError **error)
+                          gint32 n_chunks, const TpsTransferNeed *need, GError **error)
 {
   Entry *entry = g_hash_table_lookup (store->entries, name);
   TpsTransfer *transfer;
@@ -114,12 +214,12 @@ tps_transfer_store_begin (TpsTransferStore *store, const gchar *name, gint64 n_b
   transfer = tps_transfer_new (name, n_bytes, n_chunks, store->bodies, error);
   if (transfer == NULL)
     return NULL;
-  if (!check_room (store, (gsize) n_bytes, error))
+  if (!check_size (store, (gsize) n_bytes, error) || !make_room (store, NULL, 0, need, error))
     {
       tps_transfer_unref (transfer);
       return NULL;
     }
-  insert (store, transfer, now_ns);
+  insert (store, transfer, 0, need);
   return transfer;
 }
 
@@ -142,24 +242,54 @@ tps_transfer_store_find (TpsTransferStore *store, const gchar *name, GError **er
   return NULL;
 }
 
-gboolean
-tps_transfer_store_touch (TpsTransferStore *store, const TpsTransfer *transfer, gint64 now_ns,
-                          GError **error)
+/* Returns the entry of `transfer`. Errors (NULL): NOT_FOUND. */
+static Entry *
+get_entry (TpsTransferStore *store, const TpsTransfer *transfer, GError **error)
 {
   const gchar *name = tps_transfer_get_name (transfer);
   Entry *entry = g_hash_table_lookup (store->entries, name);
 
-  if (entry == NULL || entry->transfer != transfer)
-    {
-      tps_transfer_store_set_not_found (store, name, error);
-      return FALSE;
-    }
+  if (entry != NULL && entry->transfer == transfer)
+    return entry;
+  tps_transfer_store_set_not_found (store, name, error);
+  return NULL;
+}
+
+gboolean
+tps_transfer_store_reserve (TpsTransferStore *store, const TpsTransfer *transfer, gsize n_bytes,
+                            const TpsTransferNeed *need, GError **error)
+{
+  Entry *entry = get_entry (store, transfer, error);
+  gsize n_counted, n_more;
+
+  if (entry == NULL)
+    return FALSE;
+  n_counted = MIN (entry->n_received + n_bytes + PAGE_BYTES,
+                   (gsize) tps_transfer_get_n_bytes (transfer));
+  n_more = n_counted - entry->n_bytes;
+  if (!make_room (store, entry, n_more, need, error))
+    return FALSE;
+  entry->n_received += n_bytes;
+  entry->n_bytes += n_more;
+  store->n_bytes += n_more;
+  return TRUE;
+}
+
+gboolean
+tps_transfer_store_touch (TpsTransferStore *store, const TpsTransfer *transfer, gint64 now_ns,
+                          GError **error)
+{
+  Entry *entry = get_entry (store, transfer, error);
+
+  if (entry == NULL)
+    return FALSE;
   entry->touched_ns = now_ns;
   return TRUE;
 }
 
 TpsTransfer *
-tps_transfer_store_keep (TpsTransferStore *store, TpsWriter *answer, gint64 now_ns, GError **error)
+tps_transfer_store_keep (TpsTransferStore *store, TpsWriter *answer, const TpsTransferNeed *need,
+                         GError **error)
 {
   gchar name[TPS_TRANSFER_NAME_BYTES];
   TpsTransfer *transfer;
@@ -167,22 +297,11 @@ tps_transfer_store_keep (TpsTransferStore *store, TpsWriter *answer, gint64 now_
   gsize n_bytes;
 
   tps_writer_get_pieces (answer, &n_pieces, &n_bytes);
-  if (!check_room (store, n_bytes, error))
+  if (!check_size (store, n_bytes, error) || !make_room (store, NULL, n_bytes, need, error))
     return NULL;
   tps_transfer_make_name (name);
   transfer = tps_transfer_new_answered (name, answer);
-  insert (store, transfer, now_ns);
-  return transfer;
-}
-
-/* Removes an entry; the caller owns its transfer. */
-static TpsTransfer *
-remove_entry (TpsTransferStore *store, Entry *entry)
-{
-  TpsTransfer *transfer = g_steal_pointer (&entry->transfer);
-
-  store->n_bytes -= entry->n_bytes;
-  g_hash_table_remove (store->entries, tps_transfer_get_name (transfer));
+  insert (store, transfer, n_bytes, need);
   return transfer;
 }
 

@@ -2,8 +2,18 @@
 
 /* The transfers of a server, by name, with limits on their number, their bytes and their time
  * without progress. The time runs from the creation, the last progress (tps_transfer_store_touch())
- * or the reply. Finding a transfer, or beginning it again, does not extend the time: otherwise a
- * client could keep other clients out with announcements alone.
+ * or the reply. Finding a transfer, or beginning it again, does not extend the time.
+ *
+ * A transfer counts with the memory that it takes for the bytes that have arrived, not with the
+ * bytes that were announced. If there is no room, transfers that are not running give way, in this order:
+ *
+ *   1. requests without progress for TPS_TRANSFER_PATIENCE_NS, the longest time first
+ *   2. transfers of the tenant that holds most, if it holds more than the tenant that needs the
+ *      room will hold; again, the longest time without progress first
+ *
+ * So a tenant can use all room while others need none, and n tenants can get an n-th of it each.
+ * The client of a transfer that gave way learns of it (NOT_FOUND), and may begin the transfer
+ * again.
  *
  * The store has no clock and no lock: times are arguments (monotonic), and callers must serialise
  * calls. The store returns the transfers that it removes, because freeing gigabytes takes long, and
@@ -16,13 +26,15 @@
 
 G_BEGIN_DECLS
 
+#define TPS_TRANSFER_PATIENCE_NS ((gint64) 5 * 1000000000)
+
 typedef struct TpsTransferStore TpsTransferStore;
 
 typedef struct
 {
   guint max_transfers; /* 0 = 256 */
-  /* The limit of the bytes of all transfers, announced or kept as replies; 0 = four fifths of
-   * `budget`. */
+  /* The limit of the bytes of all transfers, received or kept as replies, and of each one; 0 = four
+   * fifths of `budget`. */
   gsize max_bytes;
   TpsBudget *budget; /* charged for received bytes; a reference is taken; NULL = no limit */
   gint64 idle_ns;    /* 0 = 60 s */
@@ -32,12 +44,27 @@ typedef struct
 TpsTransferStore *tps_transfer_store_new (const TpsTransferStoreOptions *options);
 void tps_transfer_store_free (TpsTransferStore *store);
 
+/* The circumstances of a call that needs room. */
+typedef struct
+{
+  gconstpointer tenant; /* compared, not used; NULL = the tenant of all callers without a tenant */
+  gint64 now_ns;
+  GPtrArray *dropped; /* references to the transfers that gave way are added to it */
+} TpsTransferNeed;
+
 /* Creates a transfer, or finds the one of this name that was begun with the same numbers; borrowed.
  * Errors: INVALID_ARGUMENT (impossible numbers); ALREADY_EXISTS if a transfer of this name has
  * different numbers, or is ending; RESOURCE_EXHAUSTED, with retry_after_ms if there may be room
  * later. */
 TpsTransfer *tps_transfer_store_begin (TpsTransferStore *store, const gchar *name, gint64 n_bytes,
-                                       gint32 n_chunks, gint64 now_ns, GError **error);
+                                       gint32 n_chunks, const TpsTransferNeed *need,
+                                       GError **error);
+
+/* Counts the `n_bytes` of a chunk of `transfer` that is about to be fed. The tenant is that of the
+ * transfer. Errors: NOT_FOUND if the transfer has been removed; RESOURCE_EXHAUSTED, with
+ * retry_after_ms. */
+gboolean tps_transfer_store_reserve (TpsTransferStore *store, const TpsTransfer *transfer,
+                                     gsize n_bytes, const TpsTransferNeed *need, GError **error);
 
 /* Returns the transfer with this name; borrowed. Errors: NOT_FOUND. */
 TpsTransfer *tps_transfer_store_find (TpsTransferStore *store, const gchar *name, GError **error);
@@ -53,8 +80,8 @@ gboolean tps_transfer_store_touch (TpsTransferStore *store, const TpsTransfer *t
 
 /* Creates a transfer with a new name for a reply; borrowed. Takes ownership of `answer` on success.
  * Errors: RESOURCE_EXHAUSTED, with retry_after_ms if there may be room later. */
-TpsTransfer *tps_transfer_store_keep (TpsTransferStore *store, TpsWriter *answer, gint64 now_ns,
-                                      GError **error);
+TpsTransfer *tps_transfer_store_keep (TpsTransferStore *store, TpsWriter *answer,
+                                      const TpsTransferNeed *need, GError **error);
 
 /* Takes ownership of the reply of a running transfer. The caller must have a reference to the
  * transfer. */

@@ -16,6 +16,9 @@
 #define STEPS 4
 #define N_CLASSES ((48 - MIN_CLASS_SHIFT) * STEPS)
 #define DEFAULT_KEEP_BYTES ((gsize) 1 << 30)
+/* A buffer that is charged as it is filled is charged in steps of a huge page, the most memory that
+ * one write can take. */
+#define CHARGE_STEP_BYTES ((gsize) 2 << 20)
 
 /* The sizes of small buffers are powers of two. Header and bytes are in one block of memory. */
 #define MIN_SMALL_BYTES TPS_BUFFER_ALIGNMENT
@@ -32,9 +35,9 @@ struct TpsBuffer
   /* the block of the pool's source that contains the memory; NULL = the memory is from the heap */
   TpsBuffer *block;
   guint size_class;
-  gboolean small;   /* header and bytes are in one block */
-  gboolean charged; /* to the pool's budget, while it is in use */
-  gboolean shared;  /* another process also maps the memory */
+  gsize n_charged; /* to the pool's budget, while it is in use */
+  gboolean small;  /* header and bytes are in one block */
+  gboolean shared; /* another process also maps the memory */
   GDestroyNotify free_func;
   gpointer user_data;
   TpsBuffer *next_free;
@@ -338,7 +341,7 @@ reuse (TpsBufferPool *pool, guint size_class)
   pool->n_bytes_out += capacity;
   pool->n_bytes_kept -= of_source ? 0 : capacity;
   buffer = take_free (of_source ? pool->source_lists : pool->heap_lists, size_class);
-  buffer->charged = pool->budget != NULL;
+  buffer->n_charged = pool->budget != NULL ? capacity : 0;
   return buffer;
 }
 
@@ -384,7 +387,7 @@ allocate_charged (TpsBufferPool *pool, guint size_class, GError **error)
     return NULL;
   buffer = allocate (pool, size_class, error);
   if (buffer != NULL)
-    buffer->charged = pool->budget != NULL;
+    buffer->n_charged = pool->budget != NULL ? capacity : 0;
   else
     tps_budget_release (pool->budget, capacity);
   return buffer;
@@ -412,22 +415,56 @@ class_in (const TpsBufferPool *pool, gsize n_bytes)
   return size_class;
 }
 
+static gboolean
+check_class (guint size_class, gsize n_bytes, GError **error)
+{
+  if (size_class < N_CLASSES)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "a buffer of %" G_GSIZE_FORMAT " bytes exceeds the address space", n_bytes);
+  return FALSE;
+}
+
 TpsBuffer *
 tps_buffer_pool_get (TpsBufferPool *pool, gsize n_bytes, GError **error)
 {
   guint size_class = class_in (pool, n_bytes);
   TpsBuffer *buffer;
 
-  if (size_class >= N_CLASSES)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "a buffer of %" G_GSIZE_FORMAT " bytes exceeds the address space", n_bytes);
-      return NULL;
-    }
+  if (!check_class (size_class, n_bytes, error))
+    return NULL;
   buffer = find_kept (pool, size_class);
   if (buffer == NULL)
     buffer = allocate_charged (pool, size_class, error);
   return buffer != NULL ? begin_use (pool, buffer, n_bytes) : NULL;
+}
+
+TpsBuffer *
+tps_buffer_pool_get_empty (TpsBufferPool *pool, gsize n_bytes, GError **error)
+{
+  guint size_class = class_in (pool, n_bytes);
+  TpsBuffer *buffer;
+
+  if (!check_class (size_class, n_bytes, error))
+    return NULL;
+  buffer = find_kept (pool, size_class);
+  if (buffer == NULL)
+    buffer = allocate (pool, size_class, error);
+  return buffer != NULL ? begin_use (pool, buffer, n_bytes) : NULL;
+}
+
+gboolean
+tps_buffer_charge (TpsBuffer *buffer, gsize n_bytes, GError **error)
+{
+  gsize n_wanted = MIN ((n_bytes + CHARGE_STEP_BYTES - 1) & ~(CHARGE_STEP_BYTES - 1),
+                        buffer->capacity);
+
+  if (n_wanted <= buffer->n_charged || buffer->pool->budget == NULL)
+    return TRUE;
+  if (!tps_budget_charge (buffer->pool->budget, n_wanted - buffer->n_charged, error))
+    return FALSE;
+  buffer->n_charged = n_wanted;
+  return TRUE;
 }
 
 TpsBuffer *
@@ -610,9 +647,11 @@ keep_buffer (TpsBufferPool *pool, TpsBuffer *buffer)
   if (!of_source
       && pool->n_bytes_kept + pool->n_bytes_of_source + buffer->capacity > pool->keep_bytes)
     return FALSE;
-  if (!tps_budget_move (buffer->charged ? pool->budget : NULL, pool->kept, buffer->capacity))
+  if (buffer->n_charged > 0 && buffer->n_charged < buffer->capacity)
     return FALSE;
-  buffer->charged = FALSE;
+  if (!tps_budget_move (buffer->n_charged > 0 ? pool->budget : NULL, pool->kept, buffer->capacity))
+    return FALSE;
+  buffer->n_charged = 0;
   put_free (of_source ? pool->source_lists : pool->heap_lists, buffer);
   if (!of_source)
     pool->n_bytes_kept += buffer->capacity;
@@ -624,7 +663,7 @@ give_back (TpsBuffer *buffer)
 {
   TpsBufferPool *pool = buffer->pool;
   gsize capacity = buffer->capacity;
-  gboolean is_charged = buffer->charged;
+  gsize n_charged = buffer->n_charged;
   gboolean is_kept;
 
   tps_mutex_lock (&pool->lock);
@@ -636,7 +675,7 @@ give_back (TpsBuffer *buffer)
   if (!is_kept)
     {
       release_memory (buffer);
-      tps_budget_release (is_charged ? pool->budget : NULL, capacity);
+      tps_budget_release (pool->budget, n_charged);
     }
   tps_buffer_pool_unref (pool);
 }

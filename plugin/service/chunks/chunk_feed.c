@@ -36,6 +36,22 @@ forget (const Feed *feed)
   g_clear_pointer (&forgotten, tps_transfer_unref);
 }
 
+/* Counts the bytes of a chunk, and frees the transfers that give way to it. */
+static gboolean
+reserve (const Feed *feed, const TpsChunk *chunk, GError **error)
+{
+  g_autoptr (GPtrArray)
+      dropped = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_transfer_unref);
+  TpsTransferNeed need = { .now_ns = tps_clock_now_ns (), .dropped = dropped };
+  gboolean has_room;
+
+  tps_mutex_lock (&feed->chunks->shell.lock);
+  has_room = tps_transfer_store_reserve (feed->chunks->store, feed->transfer,
+                                         g_bytes_get_size (chunk->data.received), &need, error);
+  tps_mutex_unlock (&feed->chunks->shell.lock);
+  return has_room;
+}
+
 static gboolean
 feed_chunk (const Feed *feed, const TpsChunk *chunk, GError **error)
 {
@@ -44,6 +60,8 @@ feed_chunk (const Feed *feed, const TpsChunk *chunk, GError **error)
 
   if (verdict != TPS_CHUNK_NEXT)
     return verdict == TPS_CHUNK_REPEATED;
+  if (!reserve (feed, chunk, error))
+    return FALSE;
   if (!tps_transfer_feed (feed->transfer, chunk, error))
     {
       forget (feed);

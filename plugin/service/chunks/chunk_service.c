@@ -33,24 +33,33 @@ free_forgotten (gpointer data)
   g_free (forgotten);
 }
 
-/* Removes expired transfers from the store at once. A worker frees their memory, because this takes
- * long. */
+/* Frees `transfers`, which have been removed from the store, on a worker, because this takes long.
+ * tps_shell_begin() must have been called. */
+static void
+forget (TpsChunks *chunks, GPtrArray *transfers)
+{
+  Forgotten *forgotten = g_new (Forgotten, 1);
+
+  *forgotten = (Forgotten) { chunks, transfers };
+  if (transfers->len > 0)
+    tps_worker_pool_submit (chunks->workers, free_forgotten, forgotten);
+  else
+    free_forgotten (forgotten);
+}
+
+/* Removes expired transfers from the store at once. */
 static void
 expire (gpointer data)
 {
   TpsChunks *chunks = data;
-  Forgotten *forgotten = g_new0 (Forgotten, 1);
+  GPtrArray *transfers;
 
-  forgotten->chunks = chunks;
   tps_mutex_lock (&chunks->shell.lock);
-  forgotten->transfers = tps_transfer_store_expire (chunks->store, tps_clock_now_ns ());
+  transfers = tps_transfer_store_expire (chunks->store, tps_clock_now_ns ());
   tps_shell_begin (&chunks->shell);
   tps_chunks_arm_timer (chunks);
   tps_mutex_unlock (&chunks->shell.lock);
-  if (forgotten->transfers->len > 0)
-    tps_worker_pool_submit (chunks->workers, free_forgotten, forgotten);
-  else
-    free_forgotten (forgotten);
+  forget (chunks, transfers);
 }
 
 /* ---- creation and release ------------------------------------------------------------------- */
@@ -166,11 +175,22 @@ tps_chunks_find (TpsChunks *chunks, TpsCall *call, const gchar *name, GError **e
   return NULL;
 }
 
+/* Returns the circumstances of a call that needs room; `dropped` must be passed to forget(). */
+static TpsTransferNeed
+need_of (TpsCall *call)
+{
+  return (TpsTransferNeed) {
+    .tenant = tps_call_get_tenant (call),
+    .now_ns = tps_clock_now_ns (),
+    .dropped = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_transfer_unref),
+  };
+}
+
 /* Returns the transfer with this name, which is created if necessary. Errors: ALREADY_EXISTS if the
  * transfer of a different principal has this name. The lock must be held. */
 static TpsTransfer *
 make_or_find (TpsChunks *chunks, TpsCall *call, const TpsTransferArguments *arguments,
-              GError **error)
+              const TpsTransferNeed *need, GError **error)
 {
   TpsTransfer *found = tps_transfer_store_find (chunks->store, arguments->transfer, NULL);
   TpsTransfer *transfer;
@@ -183,7 +203,7 @@ make_or_find (TpsChunks *chunks, TpsCall *call, const TpsTransferArguments *argu
       return NULL;
     }
   transfer = tps_transfer_store_begin (chunks->store, arguments->transfer, arguments->bytes,
-                                       arguments->count, tps_clock_now_ns (), error);
+                                       arguments->count, need, error);
   if (transfer != NULL && found == NULL)
     tps_transfer_set_owner (transfer, get_owner (call));
   return transfer;
@@ -206,19 +226,22 @@ static gboolean
 begin (TpsChunks *chunks, TpsCall *call, const TpsTransferArguments *arguments, gint32 *n_received,
        GError **error)
 {
+  TpsTransferNeed need = need_of (call);
   TpsTransfer *transfer = NULL;
 
   tps_mutex_lock (&chunks->shell.lock);
+  tps_shell_begin (&chunks->shell);
   if (chunks->shell.is_shut_down)
     g_propagate_error (error, g_error_copy (chunks->closing_error));
   else
-    transfer = make_or_find (chunks, call, arguments, error);
+    transfer = make_or_find (chunks, call, arguments, &need, error);
   if (transfer != NULL)
     {
       *n_received = tps_transfer_get_n_received (transfer);
       tps_chunks_arm_timer (chunks);
     }
   tps_mutex_unlock (&chunks->shell.lock);
+  forget (chunks, need.dropped);
   return transfer != NULL;
 }
 
@@ -278,10 +301,12 @@ static gboolean
 keep_answer (gpointer object, TpsCall *call, TpsWriter *reply, gchar **name, GError **error)
 {
   TpsChunks *chunks = object;
+  TpsTransferNeed need = need_of (call);
   TpsTransfer *transfer;
 
   tps_mutex_lock (&chunks->shell.lock);
-  transfer = tps_transfer_store_keep (chunks->store, reply, tps_clock_now_ns (), error);
+  tps_shell_begin (&chunks->shell);
+  transfer = tps_transfer_store_keep (chunks->store, reply, &need, error);
   if (transfer != NULL)
     {
       tps_transfer_set_owner (transfer, get_owner (call));
@@ -289,6 +314,7 @@ keep_answer (gpointer object, TpsCall *call, TpsWriter *reply, gchar **name, GEr
       tps_chunks_arm_timer (chunks);
     }
   tps_mutex_unlock (&chunks->shell.lock);
+  forget (chunks, need.dropped);
   return transfer != NULL;
 }
 

@@ -13,12 +13,16 @@
 #include <thread>
 #include <vector>
 
+#include "plugin/chunks/chunk_crc.h"
+#include "plugin/client/client.h"
 #include "plugin/client/remote_tables.h"
 #include "plugin/plugin.h"
+#include "plugin/wire/wire_chunks.h"
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
 #include "tests/integration/tables/table_server.h"
 #include "tests/plugin/server/raw_client.h"
+#include "tests/plugin/wire/rpc_functions.h"
 
 namespace {
 
@@ -28,6 +32,7 @@ using thriftps_test::RawClient;
 using tps_test::new_socket_path;
 
 constexpr gint64 kRows = 1000;
+constexpr gsize kChunkBytes = (gsize) 1 << 20;
 
 gint64
 deadline ()
@@ -77,6 +82,7 @@ protected:
     ASSERT_NE (access_, nullptr) << error->message;
     options.access = access_;
     options.n_workers = 2;
+    options.limits.max_memory_bytes = max_memory_bytes_;
     options.parameter_server.n_trainers = 1;
     options.durable.folder = data;
     plugin_ = tps_plugin_new (&options, &error);
@@ -144,11 +150,134 @@ protected:
     return status;
   }
 
+  gsize max_memory_bytes_ = 0;
   std::string rules_;
   TpsAccess *access_ = nullptr;
   TpsPlugin *plugin_ = nullptr;
   TpsServer *server_ = nullptr;
 };
+
+/* A client of the Chunks service. Returns codes of errors; 0 = none. */
+class ChunkClient
+{
+public:
+  explicit ChunkClient (const gchar *address)
+  {
+    TpsClientOptions options = {};
+
+    options.address = address;
+    client_ = tps_client_new (&options, nullptr);
+  }
+  ~ChunkClient ()
+  {
+    tps_client_free (client_);
+  }
+
+  int
+  begin (const std::string &name, gint64 n_bytes, gint32 count)
+  {
+    TpsTransferArguments arguments = { const_cast<gchar *> (name.c_str ()), n_bytes, count, 0 };
+    gint32 n_received;
+
+    return call ("begin_transfer", thriftps::WriteArgumentsOf<tps_begin_transfer_rpc>, &arguments,
+                 thriftps::ReadResultOf<tps_begin_transfer_rpc>, &n_received);
+  }
+
+  int
+  put (const std::string &name, gint32 index, gint32 count, const std::string &data)
+  {
+    struct iovec piece = { const_cast<char *> (data.data ()), data.size () };
+    TpsChunk chunk = { const_cast<gchar *> (name.c_str ()),
+                       index,
+                       count,
+                       static_cast<gint32> (tps_crc32c (0, data.data (), data.size ())),
+                       { nullptr, &piece, 1 } };
+
+    return call ("put_chunk", thriftps::WriteArgumentsOf<tps_put_chunk_rpc>, &chunk, nullptr,
+                 nullptr);
+  }
+
+  /* Returns the serialised reply. */
+  std::string
+  run (const std::string &name)
+  {
+    TpsTransferArguments arguments = { const_cast<gchar *> (name.c_str ()), 0, 0, 0 };
+    g_auto (TpsLargeAnswer) answer = {};
+    gsize n_bytes;
+
+    if (call ("run_transfer", thriftps::WriteArgumentsOf<tps_run_transfer_rpc>, &arguments,
+              thriftps::ReadResultOf<tps_run_transfer_rpc>, &answer)
+        != 0)
+      return message;
+    auto data = static_cast<const char *> (g_bytes_get_data (answer.message.received, &n_bytes));
+    return std::string (data, n_bytes);
+  }
+
+  std::string message; /* of the last error */
+
+private:
+  int
+  call (const char *method, TpsWriteArguments write, gconstpointer arguments, TpsReadResult read,
+        gpointer result)
+  {
+    g_autoptr (GError) error = nullptr;
+
+    tps_client_call_sync (client_, "Chunks", method, write, arguments, deadline (), read, result,
+                          &error);
+    message = error != nullptr ? error->message : "";
+    return error != nullptr ? error->code : 0;
+  }
+
+  TpsClient *client_;
+};
+
+/* Returns a call of list_tables with an unknown argument of `n_bytes`, as it stands in a
+ * transfer. */
+std::string
+long_call (gsize n_bytes)
+{
+  g_autoptr (TpsWriter) out = tps_writer_new (TPS_PROTOCOL_BINARY, FALSE);
+  std::string argument (n_bytes, 'x'), bytes;
+  guint n_pieces;
+
+  tps_writer_message_begin (out, "EmbeddingTable:list_tables", TPS_MESSAGE_CALL, 1);
+  tps_writer_struct_begin (out);
+  tps_writer_field (out, 9, TPS_WIRE_BINARY);
+  tps_writer_binary (out, argument.data (), argument.size ());
+  tps_writer_struct_end (out);
+  EXPECT_TRUE (tps_writer_message_end_transferred (out, nullptr));
+  const struct iovec *pieces = tps_writer_get_pieces (out, &n_pieces, nullptr);
+  for (guint i = 0; i < n_pieces; i++)
+    bytes.append (static_cast<const char *> (pieces[i].iov_base), pieces[i].iov_len);
+  return bytes;
+}
+
+/* The crowd announces transfers as large as the server takes, and tensors of this size in them, but
+ * sends no more than their first bytes. It must not keep others from the memory of transfers. */
+TEST_F (TenantsTest, AnnouncedTransfersTakeNoMemory)
+{
+  max_memory_bytes_ = (gsize) 320 << 20;
+  start ("{}");
+  gint64 n_bytes = (gint64) (tps_budget_get_max (tps_plugin_get_budgets (plugin_)->transfers) / 5
+                             * 4);
+  std::string first = long_call ((gsize) n_bytes - 200).substr (0, 100);
+  gint32 n_chunks = (gint32) ((n_bytes + 99) / 100);
+  ChunkClient crowd (tps_server_get_addresses (server_)[0]);
+  ChunkClient quiet (tps_server_get_addresses (server_)[1]);
+
+  for (int i = 0; i < 300; i++)
+    if (crowd.begin ("crowd" + std::to_string (i), n_bytes, n_chunks) == 0)
+      crowd.put ("crowd" + std::to_string (i), 0, n_chunks, first);
+  std::string call = long_call ((gsize) n_bytes / 2);
+  n_chunks = (gint32) ((call.size () + kChunkBytes - 1) / kChunkBytes);
+  ASSERT_EQ (quiet.begin ("quiet", (gint64) call.size (), n_chunks), 0);
+  for (gint32 i = 0; i < n_chunks; i++)
+    ASSERT_EQ (quiet.put ("quiet", i, n_chunks, call.substr ((gsize) i * kChunkBytes, kChunkBytes)),
+               0)
+        << i << quiet.message;
+  std::string reply = quiet.run ("quiet");
+  EXPECT_NE (reply.find (std::string ("list_tables\0\0\0\1\x0f", 16)), std::string::npos) << reply;
+}
 
 /* While most calls of the crowd are refused, every call of the other tenant must be served. */
 TEST_F (TenantsTest, ACrowdThatIsRefusedTakesNothingFromOthers)

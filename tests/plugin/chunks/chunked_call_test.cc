@@ -232,8 +232,10 @@ private:
         g_propagate_error (error, g_error_copy (refusal));
         return {};
       }
+    g_autoptr (GPtrArray) dropped = g_ptr_array_new ();
+    TpsTransferNeed need = { nullptr, now_ns, dropped };
     TpsTransfer *transfer = tps_transfer_store_begin (store, arguments.transfer, arguments.bytes,
-                                                      arguments.count, now_ns, error);
+                                                      arguments.count, &need, error);
     if (transfer == nullptr)
       return {};
     gint32 n_received = tps_transfer_get_n_received (transfer);
@@ -388,7 +390,9 @@ protected:
   {
     TpsWriter *message = new_message (argument, TPS_MESSAGE_REPLY);
     TpsChunkedOptions all = options ();
-    TpsTransfer *transfer = tps_transfer_store_keep (network.store, message, 0, nullptr);
+    g_autoptr (GPtrArray) dropped = g_ptr_array_new ();
+    TpsTransferNeed need = { nullptr, 0, dropped };
+    TpsTransfer *transfer = tps_transfer_store_keep (network.store, message, &need, nullptr);
 
     forget_outcome ();
     network.answer = argument;

@@ -14,6 +14,7 @@ namespace thriftps {
 namespace {
 
 constexpr gint64 second = 1000000000;
+constexpr gint64 mib = 1 << 20;
 
 class Store : public testing::Test
 {
@@ -23,21 +24,44 @@ protected:
     TpsTransferStoreOptions options = {};
 
     options.max_transfers = 3;
-    options.max_bytes = 1000;
+    options.max_bytes = 1000 * mib;
     store = tps_transfer_store_new (&options);
   }
   ~Store () override
   {
+    g_ptr_array_unref (dropped);
     g_clear_error (&error);
     g_clear_pointer (&ended, tps_transfer_unref);
     tps_transfer_store_free (store);
   }
 
   TpsTransfer *
-  begin (const char *name, gint64 n_bytes, gint32 n_chunks, gint64 now_ns = 0)
+  begin (const char *name, gint64 n_bytes, gint32 n_chunks, gint64 now_ns = 0,
+         const char *tenant = nullptr)
   {
+    TpsTransferNeed need = { tenant, now_ns, dropped };
+
     g_clear_error (&error);
-    return tps_transfer_store_begin (store, name, n_bytes, n_chunks, now_ns, &error);
+    return tps_transfer_store_begin (store, name, n_bytes, n_chunks, &need, &error);
+  }
+
+  /* Makes room for bytes of the transfer, and counts them as progress. */
+  bool
+  receive (TpsTransfer *transfer, gsize n_bytes, gint64 now_ns = 0)
+  {
+    TpsTransferNeed need = { nullptr, now_ns, dropped };
+
+    g_clear_error (&error);
+    return tps_transfer_store_reserve (store, transfer, n_bytes, &need, &error)
+           && tps_transfer_store_touch (store, transfer, now_ns, &error);
+  }
+
+  TpsTransfer *
+  keep (TpsWriter *answer)
+  {
+    TpsTransferNeed need = { nullptr, 0, dropped };
+
+    return tps_transfer_store_keep (store, answer, &need, &error);
   }
 
   bool
@@ -72,6 +96,7 @@ protected:
     Chunk chunk (name, 0, 1, bytes);
 
     EXPECT_EQ (tps_transfer_check (transfer, &chunk.chunk, nullptr), TPS_CHUNK_NEXT);
+    EXPECT_TRUE (receive (transfer, bytes.size ()));
     EXPECT_TRUE (tps_transfer_feed (transfer, &chunk.chunk, nullptr));
     tps_transfer_advance (transfer);
     tps_message_free (tps_transfer_take_call (transfer, nullptr));
@@ -79,6 +104,8 @@ protected:
   }
 
   TpsTransferStore *store;
+  GPtrArray *dropped = g_ptr_array_new_with_free_func (
+      reinterpret_cast<GDestroyNotify> (tps_transfer_unref));
   TpsTransfer *ended = nullptr;
   GError *error = nullptr;
 };
@@ -120,17 +147,89 @@ TEST_F (Store, limitsTheNumberOfTransfers)
   EXPECT_NE (begin ("d", 1, 1), nullptr);
 }
 
-TEST_F (Store, limitsTheirBytes)
+/* A transfer that is incomplete counts with 2 MiB more than have arrived: see PAGE_BYTES. */
+TEST_F (Store, limitsTheBytesThatHaveArrived)
 {
-  ASSERT_NE (begin ("a", 600, 1), nullptr);
-  EXPECT_EQ (begin ("b", 401, 1), nullptr);
+  TpsTransfer *a = begin ("a", 1000 * mib, 10), *b = begin ("b", 1000 * mib, 10);
+
+  ASSERT_NE (b, nullptr) << "an announcement takes no room";
+  EXPECT_EQ (tps_transfer_store_get_n_bytes (store), 0u);
+  EXPECT_TRUE (receive (a, 598 * mib));
+  EXPECT_FALSE (receive (b, 398 * mib + 1));
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
   EXPECT_GE (tps_error_get_retry_after_ms (error), 0) << "there will be room";
-  EXPECT_NE (begin ("b", 400, 1), nullptr);
-  EXPECT_EQ (begin ("c", 1001, 1), nullptr);
+  EXPECT_TRUE (receive (b, 398 * mib));
+  EXPECT_EQ (begin ("c", 1000 * mib + 1, 1), nullptr);
   EXPECT_EQ (tps_error_get_retry_after_ms (error), -1) << "there will never be room";
   EXPECT_EQ (begin ("c", G_MAXINT64, 1), nullptr);
   end ("a");
-  EXPECT_EQ (tps_transfer_store_get_n_bytes (store), 400u);
+  EXPECT_EQ (tps_transfer_store_get_n_bytes (store), 400u * mib);
+}
+
+TEST_F (Store, aTransferNeverCountsWithMoreThanItsLength)
+{
+  TpsTransfer *a = begin ("a", 100 * mib, 10);
+
+  ASSERT_TRUE (receive (a, 99 * mib));
+  ASSERT_TRUE (receive (a, mib));
+  EXPECT_EQ (tps_transfer_store_get_n_bytes (store), 100u * mib);
+}
+
+/* Two transfers that cannot both be completed must not block each other for ever. */
+TEST_F (Store, aTransferWithoutProgressGivesWay)
+{
+  TpsTransfer *a = begin ("a", 1000 * mib, 10), *b = begin ("b", 1000 * mib, 10);
+
+  ASSERT_TRUE (receive (a, 498 * mib, 0));
+  ASSERT_TRUE (receive (b, 498 * mib, second));
+  EXPECT_FALSE (receive (b, 1, 5 * second - 1));
+  EXPECT_TRUE (is_there ("a"));
+  EXPECT_TRUE (receive (b, 1, 5 * second));
+  EXPECT_FALSE (is_there ("a"));
+  ASSERT_EQ (dropped->len, 1u);
+  EXPECT_EQ (dropped->pdata[0], a);
+  EXPECT_TRUE (receive (b, 502 * mib - 1, 20 * second));
+  EXPECT_EQ (tps_transfer_store_get_n_bytes (store), 1000u * mib);
+}
+
+TEST_F (Store, aTenantThatHoldsMoreThanItsShareGivesWay)
+{
+  TpsTransfer *a = begin ("a", 800 * mib, 10, 0, "A"), *a2 = begin ("a2", 800 * mib, 10, 0, "A"),
+              *b = begin ("b", 800 * mib, 10, 0, "B");
+
+  ASSERT_TRUE (receive (a, 698 * mib, 1)) << "others need no room";
+  ASSERT_TRUE (receive (a2, 298 * mib, 2));
+  EXPECT_TRUE (receive (b, 398 * mib, 3));
+  EXPECT_FALSE (is_there ("a")) << "the longest time without progress";
+  EXPECT_TRUE (is_there ("a2"));
+  a = begin ("a", 800 * mib, 10, 3, "A");
+  ASSERT_TRUE (receive (a, 298 * mib, 4));
+  EXPECT_TRUE (receive (b, 100 * mib, 5));
+  EXPECT_FALSE (is_there ("a2"));
+  EXPECT_TRUE (receive (a, 200 * mib, 6));
+  EXPECT_FALSE (receive (b, 1, 7)) << "half is its share";
+  EXPECT_FALSE (receive (a, 1, 7)) << "nor does its own tenant give way";
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
+}
+
+TEST_F (Store, aTenantWithManyTransfersGivesWay)
+{
+  for (const char *name : { "a", "b", "c" })
+    ASSERT_NE (begin (name, 1, 1, 0, "A"), nullptr);
+  EXPECT_EQ (begin ("d", 1, 1, 0, "A"), nullptr);
+  EXPECT_NE (begin ("d", 1, 1, 0, "B"), nullptr);
+  EXPECT_EQ (begin ("e", 1, 1, 0, "B"), nullptr) << "A would have fewer";
+  EXPECT_EQ (tps_transfer_store_get_n_transfers (store), 3u);
+  EXPECT_NE (begin ("f", 1, 1, 5 * second, "A"), nullptr) << "there are idle ones";
+}
+
+TEST_F (Store, nothingRunningGivesWay)
+{
+  TpsTransfer *running = begin_running ("a"), *b = begin ("b", 1000 * mib, 10, 0, "B");
+
+  EXPECT_FALSE (receive (b, 1000 * mib, 100 * second));
+  EXPECT_TRUE (is_there ("a"));
+  EXPECT_EQ (tps_transfer_get_state (running), TPS_TRANSFER_RUNNING);
 }
 
 TEST_F (Store, forgetsIdleTransfers)
@@ -151,8 +250,8 @@ TEST_F (Store, forgetsIdleTransfers)
   EXPECT_EQ (tps_transfer_store_get_next_expiry_ns (store), G_MAXINT64);
 }
 
-/* If a repeated begin_transfer extended the expiry, a client that announces large transfers and
- * sends nothing could block others forever. */
+/* If a repeated begin_transfer extended the expiry, a client that sends nothing could keep transfers
+ * forever. */
 TEST_F (Store, askingForATransferDoesNotKeepIt)
 {
   begin ("a", 500, 10, 0);
@@ -210,14 +309,15 @@ TEST_F (Store, endsARunningTransferAfterItsReply)
 TEST_F (Store, keepsAnswersOfCallsThatCameInFrames)
 {
   TpsWriter *answer = new_message (pattern (500), TPS_MESSAGE_REPLY);
-  TpsTransfer *transfer = tps_transfer_store_keep (store, answer, 0, &error);
+  TpsTransfer *transfer = keep (answer);
 
   ASSERT_NE (transfer, nullptr);
   EXPECT_EQ (tps_transfer_get_state (transfer), TPS_TRANSFER_ANSWERED);
   EXPECT_EQ (tps_transfer_get_answer (transfer), answer);
   EXPECT_TRUE (is_there (tps_transfer_get_name (transfer)));
+  ASSERT_TRUE (receive (begin ("f", 1000 * mib, 10), 998 * mib - 1000));
   g_autoptr (TpsWriter) large = new_message (pattern (600), TPS_MESSAGE_REPLY);
-  EXPECT_EQ (tps_transfer_store_keep (store, large, 0, &error), nullptr);
+  EXPECT_EQ (keep (large), nullptr);
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
   expire (60 * second);
   EXPECT_EQ (tps_transfer_store_get_n_transfers (store), 0u);
@@ -227,6 +327,7 @@ TEST_F (Store, returnsTheTransfersThatItForgets)
 {
   TpsTransfer *a = begin ("a", 500, 10, 0), *b = begin ("b", 400, 10, 0);
 
+  ASSERT_TRUE (receive (a, 500) && receive (b, 400));
   end ("a");
   EXPECT_EQ (ended, a);
   EXPECT_EQ (tps_transfer_store_get_n_bytes (store), 400u) << "it takes no room any more";
