@@ -48,11 +48,13 @@ find_closed (const TpsOrdered *ordered)
 }
 
 /* Returns TRUE if `ordered`, which is about to join `queue`, may run at the same time as the
- * command before it. The queue must not be empty. */
+ * command before it. The queue must not be empty. Only the command that took the last turn can be
+ * followed: the second of two commands may have ended before the first one. */
 static gboolean
 can_follow (const TpsOrdered *ordered, const TpsTurnQueue *queue)
 {
-  return ordered->may_follow && queue->first == queue->last && queue->first->ordered->may_follow
+  return ordered->may_follow && queue->first == queue->last
+         && queue->first->number == queue->n_taken && queue->first->ordered->may_follow
          && queue->first->ordered->has_begun;
 }
 
@@ -69,7 +71,6 @@ take_turns (TpsOrdered *ordered)
 
       turn->next = NULL;
       turn->ordered = ordered;
-      turn->number = ++queue->n_taken;
       if (queue->first == NULL)
         queue->first = turn;
       else
@@ -79,6 +80,7 @@ take_turns (TpsOrdered *ordered)
           queue->last->next = turn;
         }
       queue->last = turn;
+      turn->number = ++queue->n_taken;
     }
   ordered->has_waited = ordered->n_waits > 0;
 }

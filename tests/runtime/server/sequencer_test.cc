@@ -158,6 +158,27 @@ TEST_F (Sequencer, twoCommandsThatMayFollowRunAtATime)
   EXPECT_EQ (third.n_ended, 1);
 }
 
+/* The second command follows the first one and ends early. The third one would have to follow the
+ * first one, but the progress that it reads is that of the second one. */
+TEST_F (Sequencer, aCommandFollowsOnlyTheCommandBeforeIt)
+{
+  Lsns ran;
+  Command third ({ &a }, [&] { ran.push_back (3); });
+  Command second ({ &a }, [&] { ran.push_back (2); });
+  Command first ({ &a }, [&] {
+    run (second);
+    run (third);
+    ran.push_back (1);
+  });
+
+  for (Command *command : { &first, &second, &third })
+    command->get ()->may_follow = TRUE;
+  start (true);
+  run (first);
+  EXPECT_TRUE (second.get ()->is_following);
+  EXPECT_EQ (ran, (Lsns { 2, 1, 3 }));
+}
+
 TEST_F (Sequencer, theThirdWaitsForBothBeforeIt)
 {
   Lsns ran;
