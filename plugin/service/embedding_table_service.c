@@ -457,6 +457,7 @@ begin_push (Push *push, const TpsPushId *id, gsize n_bytes, guint n_gradients)
   push->push.sequence = id->sequence;
   push->push.may_wait = tps_call_may_wait (push->call);
   push->push.is_small = is_small;
+  push->push.tenant = tps_call_get_tenant (push->call);
   push->push.phases = tps_call_get_phases (push->call);
   push->push.began_ns = tps_call_get_began_ns (push->call);
   if (is_small)

@@ -2,6 +2,7 @@
 
 /* The path of a command:
  *
+ *   enter_all(), enter()     wait for room in the queues that are full
  *   number()                 gives it its LSN, and appends it to the list for the observer
  *   take_turns()             queues a turn for each object; without a wait, the command is ready
  *   run_all()                runs ready commands, and those that become ready when turns end
@@ -12,11 +13,18 @@
 
 #include "runtime/server/sequencer.h"
 
+#include <stdlib.h>
+
 #include "runtime/base/sync.h"
 
 /* The number of consecutive commands that a thread runs, or passes to the observer, before a worker
  * takes over. The thread may be an I/O thread, which must serve other connections. */
 #define MAX_IN_A_ROW 16
+
+/* The load of a queue that is full. One large command runs, and the second one follows it at once,
+ * so no thread waits for the next command to enter. */
+#define FULL_LOAD 16
+#define LARGE_LOAD (FULL_LOAD / 2)
 
 struct TpsSequencer
 {
@@ -49,11 +57,12 @@ find_closed (const TpsOrdered *ordered)
 
 /* Returns TRUE if `ordered`, which is about to join `queue`, may run at the same time as the
  * command before it. The queue must not be empty. Only the command that took the last turn can be
- * followed: the second of two commands may have ended before the first one. */
+ * followed: the second of two commands may have ended before the first one. A command that had to
+ * wait does not follow: while two commands run, a third one waits for both. */
 static gboolean
 can_follow (const TpsOrdered *ordered, const TpsTurnQueue *queue)
 {
-  return ordered->may_follow && queue->first == queue->last
+  return ordered->may_follow && !ordered->has_waited && queue->first == queue->last
          && queue->first->number == queue->n_taken && queue->first->ordered->may_follow
          && queue->first->ordered->has_begun;
 }
@@ -82,7 +91,7 @@ take_turns (TpsOrdered *ordered)
       queue->last = turn;
       turn->number = ++queue->n_taken;
     }
-  ordered->has_waited = ordered->n_waits > 0;
+  ordered->has_waited |= ordered->n_waits > 0;
 }
 
 /* Removes a running turn, the first or the second one of its queue. Returns the turn whose time has
@@ -101,27 +110,6 @@ leave_queue (TpsTurn *turn)
   if (queue->last == turn)
     queue->last = queue->first;
   return NULL;
-}
-
-/* Leaves all queues. Returns a list of the commands that may run now, in LSN order for each queue.
- * The lock is held. */
-static TpsOrdered *
-leave_turns (TpsOrdered *ordered)
-{
-  TpsOrdered *ready = NULL;
-  TpsOrdered **end = &ready;
-
-  for (guint i = 0; i < ordered->n_turns; i++)
-    {
-      TpsTurn *next = leave_queue (&ordered->turns[i]);
-
-      if (next == NULL || --next->ordered->n_waits > 0)
-        continue;
-      next->ordered->next_ready = NULL;
-      *end = next->ordered;
-      end = &next->ordered->next_ready;
-    }
-  return ready;
 }
 
 /* ---- admission ------------------------------------------------------------------------------- */
@@ -158,6 +146,181 @@ number (TpsSequencer *sequencer, TpsOrdered *ordered)
   else
     sequencer->last_admitted->next_admitted = ordered;
   sequencer->last_admitted = ordered;
+}
+
+/* Admits a command that has entered all of its queues. Returns TRUE if it may run now. The lock is
+ * held. */
+static gboolean
+admit (TpsSequencer *sequencer, TpsOrdered *ordered)
+{
+  ordered->closed = find_closed (ordered);
+  if (ordered->closed == NULL)
+    number (sequencer, ordered);
+  take_turns (ordered);
+  return ordered->n_waits == 0;
+}
+
+/* ---- entering the queues --------------------------------------------------------------------- */
+
+static guint
+load_of (const TpsOrdered *ordered)
+{
+  return ordered->is_small ? 1 : LARGE_LOAD;
+}
+
+static gboolean
+has_room (const TpsTurnQueue *queue, const TpsOrdered *ordered)
+{
+  return queue->load + load_of (ordered) <= FULL_LOAD;
+}
+
+/* Enters all queues, if none of them makes the command wait. The lock is held. */
+static gboolean
+enter_all (TpsOrdered *ordered)
+{
+  for (guint i = 0; i < ordered->n_turns; i++)
+    {
+      const TpsTurnQueue *queue = ordered->turns[i].queue;
+
+      if (queue->waiting != NULL || !has_room (queue, ordered))
+        return FALSE;
+    }
+  for (guint i = 0; i < ordered->n_turns; i++)
+    ordered->turns[i].queue->load += load_of (ordered);
+  return TRUE;
+}
+
+static void
+join_ring (TpsTurnQueue *queue, TpsTurn *turn)
+{
+  turn->next_tenant = NULL;
+  if (queue->waiting == NULL)
+    queue->waiting = turn;
+  else
+    queue->last_waiting->next_tenant = turn;
+  queue->last_waiting = turn;
+}
+
+/* Waits behind the commands of the same tenant. */
+static void
+wait_to_enter (TpsTurn *turn)
+{
+  TpsTurn *first = turn->queue->waiting;
+
+  turn->ordered->has_waited = TRUE;
+  turn->next = NULL;
+  while (first != NULL && first->ordered->tenant != turn->ordered->tenant)
+    first = first->next_tenant;
+  if (first != NULL)
+    first->last_of_tenant->next = turn;
+  else
+    join_ring (turn->queue, turn);
+  (first != NULL ? first : turn)->last_of_tenant = turn;
+}
+
+/* Removes the first command of the first tenant, whose next command joins the end of the ring. */
+static TpsTurn *
+take_waiting (TpsTurnQueue *queue)
+{
+  TpsTurn *turn = queue->waiting;
+
+  queue->waiting = turn->next_tenant;
+  if (turn->next != NULL)
+    {
+      turn->next->last_of_tenant = turn->last_of_tenant;
+      join_ring (queue, turn->next);
+    }
+  return turn;
+}
+
+/* Enters the queues from that of `turn` (NULL = none) on. Returns FALSE if the command must wait for
+ * one of them. The lock is held. */
+static gboolean
+enter (TpsTurn *turn)
+{
+  for (; turn != NULL; turn = turn->next_queue)
+    {
+      if (turn->queue->waiting != NULL || !has_room (turn->queue, turn->ordered))
+        {
+          wait_to_enter (turn);
+          return FALSE;
+        }
+      turn->queue->load += load_of (turn->ordered);
+    }
+  return TRUE;
+}
+
+static gint
+compare_queues (gconstpointer a, gconstpointer b)
+{
+  gsize queue_a = (gsize) (*(TpsTurn *const *) a)->queue;
+  gsize queue_b = (gsize) (*(TpsTurn *const *) b)->queue;
+
+  return (queue_a > queue_b) - (queue_a < queue_b);
+}
+
+/* Returns the first turn of the command in the order in which it must enter its queues, with the
+ * others linked to it. */
+static TpsTurn *
+sort_turns (TpsOrdered *ordered)
+{
+  g_autofree TpsTurn **turns = g_new (TpsTurn *, ordered->n_turns + 1);
+
+  for (guint i = 0; i < ordered->n_turns; i++)
+    {
+      turns[i] = &ordered->turns[i];
+      turns[i]->ordered = ordered;
+    }
+  turns[ordered->n_turns] = NULL;
+  qsort (turns, ordered->n_turns, sizeof turns[0], compare_queues);
+  for (guint i = 0; i < ordered->n_turns; i++)
+    turns[i]->next_queue = turns[i + 1];
+  return turns[0];
+}
+
+/* Lets waiting commands enter the queue while it has room. Appends those that may run now to the
+ * list `*end`. The lock is held. */
+static TpsOrdered **
+let_in (TpsSequencer *sequencer, TpsTurnQueue *queue, TpsOrdered **end)
+{
+  while (queue->waiting != NULL && has_room (queue, queue->waiting->ordered))
+    {
+      TpsTurn *turn = take_waiting (queue);
+
+      queue->load += load_of (turn->ordered);
+      if (!enter (turn->next_queue) || !admit (sequencer, turn->ordered))
+        continue;
+      turn->ordered->next_ready = NULL;
+      *end = turn->ordered;
+      end = &turn->ordered->next_ready;
+    }
+  return end;
+}
+
+/* Leaves all queues. Returns a list of the commands that may run now, in LSN order for each queue.
+ * The lock is held. */
+static TpsOrdered *
+leave_turns (TpsSequencer *sequencer, TpsOrdered *ordered)
+{
+  TpsOrdered *ready = NULL;
+  TpsOrdered **end = &ready;
+
+  for (guint i = 0; i < ordered->n_turns; i++)
+    {
+      TpsTurnQueue *queue = ordered->turns[i].queue;
+      TpsTurn *next = leave_queue (&ordered->turns[i]);
+
+      queue->load -= load_of (ordered);
+      if (next != NULL && --next->ordered->n_waits == 0)
+        {
+          next->ordered->next_ready = NULL;
+          *end = next->ordered;
+          end = &next->ordered->next_ready;
+        }
+      if (G_UNLIKELY (queue->waiting != NULL))
+        end = let_in (sequencer, queue, end);
+    }
+  return ready;
 }
 
 /* ---- the end of a command -------------------------------------------------------------------- */
@@ -318,7 +481,7 @@ end_turn (TpsSequencer *sequencer, TpsOrdered *ordered)
   TpsOrdered *ready;
 
   tps_mutex_lock (&sequencer->lock);
-  ready = leave_turns (ordered);
+  ready = leave_turns (sequencer, ordered);
   tps_mutex_unlock (&sequencer->lock);
   return ready;
 }
@@ -327,7 +490,7 @@ end_turn (TpsSequencer *sequencer, TpsOrdered *ordered)
 static void
 begin (TpsSequencer *sequencer, TpsOrdered *ordered)
 {
-  if (!ordered->may_follow)
+  if (!ordered->may_follow || ordered->closed != NULL)
     return;
   tps_mutex_lock (&sequencer->lock);
   ordered->has_begun = TRUE;
@@ -349,7 +512,8 @@ run_all (TpsSequencer *sequencer, TpsOrdered *first)
 
       batch.first = ordered->next_ready;
       begin (sequencer, ordered);
-      ordered->run (ordered);
+      if (ordered->closed == NULL)
+        ordered->run (ordered);
       batch.n_run++;
       batch.has_large &= ordered->is_small;
       for (TpsOrdered *ready = end_turn (sequencer, ordered); ready != NULL; ready = next)
@@ -360,28 +524,34 @@ run_all (TpsSequencer *sequencer, TpsOrdered *first)
           else
             hand_over (sequencer, ready);
         }
-      tps_sequencer_finish (sequencer, ordered);
+      if (ordered->closed == NULL)
+        tps_sequencer_finish (sequencer, ordered);
+      else
+        ordered->refused (ordered, ordered->closed);
     }
 }
 
-const TpsTurn *
+void
 tps_sequencer_run (TpsSequencer *sequencer, TpsOrdered *ordered)
 {
-  const TpsTurn *closed;
-  gboolean is_ready = FALSE;
+  gboolean has_entered, is_ready;
 
+  ordered->has_waited = FALSE;
   tps_mutex_lock (&sequencer->lock);
-  closed = find_closed (ordered);
-  if (closed == NULL)
+  has_entered = enter_all (ordered);
+  if (G_UNLIKELY (!has_entered))
     {
-      number (sequencer, ordered);
-      take_turns (ordered);
-      is_ready = ordered->n_waits == 0;
+      TpsTurn *first;
+
+      tps_mutex_unlock (&sequencer->lock);
+      first = sort_turns (ordered);
+      tps_mutex_lock (&sequencer->lock);
+      has_entered = enter (first);
     }
+  is_ready = has_entered && admit (sequencer, ordered);
   tps_mutex_unlock (&sequencer->lock);
   if (is_ready)
     run_all (sequencer, ordered);
-  return closed;
 }
 
 gint64

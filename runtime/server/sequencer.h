@@ -4,18 +4,26 @@
  * of their LSNs.
  *
  *   a request is checked completely, and everything that may fail is prepared
- *     -> tps_sequencer_run()   the command has its LSN and a turn in the queue of each object that
- *                              it touches
+ *     -> tps_sequencer_run()   the command enters the queue of each object that it touches. A queue
+ *                              that is full makes it wait, without an LSN
+ *     -> admission             the command has its LSN and a turn in each queue
  *     -> run()                 when all of its turns have come: at once, or later on the thread
  *                              that ended the turn before, or on a worker
  *     -> observer              in the order of the LSNs, when the record is complete; it may keep
  *                              the record
  *     -> ended()               when the observer has released the record: the request is answered
  *
- * A command that waits for its turn occupies no thread. Commands that touch different objects run
- * at the same time. Turns are queued under one lock. Two commands that share several objects
- * therefore have the same order in all of their queues, and cannot wait for each other. The lock is
- * held for a few instructions, twice for each command.
+ * A command that waits occupies no thread. Commands that touch different objects run at the same
+ * time. Turns are queued under one lock. Two commands that share several objects therefore have the
+ * same order in all of their queues, and cannot wait for each other. The lock is held for a few
+ * instructions, twice for each command.
+ *
+ * Fairness: a queue is full when it has two large commands, or 16 small ones. The tenants of waiting
+ * commands then enter it in turn, one command at a time, so a command waits for as many commands as
+ * there are other tenants, and not for all commands that they have sent. A command waits for one
+ * queue at a time, in the order of the addresses of the queues, and keeps its places in those that
+ * it has entered. The wait therefore ends: the command with a place in the last queue of this order
+ * waits for no other queue.
  *
  * Thread: any function may be called from any thread. The lock of the sequencer is the innermost
  * one: callers may hold locks of their own in tps_sequencer_admit(), and must hold none in
@@ -38,18 +46,25 @@ typedef struct TpsOrdered TpsOrdered;
  * All zero: there are none. */
 typedef struct
 {
-  TpsTurn *first, *last; /* guarded by the sequencer's lock, as is `is_closed` */
+  TpsTurn *first, *last; /* guarded by the sequencer's lock, as are all fields */
   gboolean is_closed;    /* the object has been dropped: no further command may touch it */
   guint64 n_taken;       /* turns so far */
+  guint load;            /* of the commands that have entered and have not left */
+  /* A ring of the tenants whose commands wait to enter, each with its first command. */
+  TpsTurn *waiting, *last_waiting;
 } TpsTurnQueue;
 
 /* The place of a command in one queue. */
 struct TpsTurn
 {
   TpsTurnQueue *queue; /* set by the caller */
-  TpsTurn *next;
+  TpsTurn *next;       /* of the queue; while it waits to enter, of its tenant */
   TpsOrdered *ordered;
   guint64 number; /* in its queue, from 1 */
+
+  /* private: while the command waits to enter */
+  TpsTurn *next_queue; /* the turn of this command whose queue must be entered next */
+  TpsTurn *next_tenant, *last_of_tenant; /* only of the first turn of its tenant */
 };
 
 /* A command in progress. The caller provides the storage, which must stay until ended(). */
@@ -58,6 +73,7 @@ struct TpsOrdered
   TpsCommand *command; /* its lsn is set at admission */
   TpsTurn *turns;      /* [n_turns], no queue twice */
   guint n_turns;
+  gconstpointer tenant; /* compared, not used; NULL = that of all commands without a tenant */
   /* run() computes little and does not block, so that an I/O thread may call it. */
   gboolean is_small;
   /* The command touches one object. If the command before it in the queue has `may_follow` too,
@@ -66,14 +82,18 @@ struct TpsOrdered
   gboolean may_follow;
   /* Makes the command take effect, and may complete the record. Never called with a lock held. */
   void (*run) (TpsOrdered *ordered);
+  /* Called instead of run() and ended() if a queue was closed before the command was admitted:
+   * `closed` is the first such turn. The command has no LSN and no effect. May free the storage. */
+  void (*refused) (TpsOrdered *ordered, const TpsTurn *closed);
   /* The last call, after run() and after the observer has released the command: ended() may free
    * the storage. `error` (borrowed; NULL: none) is that of the observer: the command has taken
    * effect, but its record is lost. The function may be NULL. */
   void (*ended) (TpsOrdered *ordered, const GError *error);
 
-  gboolean has_waited; /* for run(): not all turns had come when the command was admitted */
+  gboolean has_waited; /* for run(): the command did not run at once */
 
   /* private */
+  const TpsTurn *closed;   /* the command is refused */
   TpsSequencer *sequencer; /* with an observer */
   guint n_waits;           /* turns that have not come */
   gboolean is_complete;
@@ -116,14 +136,13 @@ gboolean tps_sequencer_may_admit (TpsSequencer *sequencer, gsize n_bytes, GError
  * command may be in progress. */
 void tps_sequencer_set_lsn (TpsSequencer *sequencer, gint64 lsn);
 
-/* Admits a command. NULL: run() and then ended() are called, each once, by this thread before the
- * function returns, or by a different thread. Otherwise returns the first turn of the command whose
- * queue is closed; the command then has no LSN and no effect. */
-const TpsTurn *tps_sequencer_run (TpsSequencer *sequencer, TpsOrdered *ordered);
+/* Admits a command, as soon as its queues have room. Then run() and ended(), or only refused(), are
+ * called, each once, by this thread before the function returns, or by a different thread. */
+void tps_sequencer_run (TpsSequencer *sequencer, TpsOrdered *ordered);
 
 /* Admits a command that takes effect under a lock of its owner and takes no turns. Returns the LSN
  * of the command. Closes the queue `closes` (may be NULL); commands that were admitted to this
- * queue before still run. The effect must be visible to other threads before the owner's lock is
+ * queue before still run, and later ones are refused. The effect must be visible to other threads before the owner's lock is
  * released. Then the caller must call tps_sequencer_finish(), without that lock, after which
  * ended() is called. run() is not called. */
 gint64 tps_sequencer_admit (TpsSequencer *sequencer, TpsOrdered *ordered, TpsTurnQueue *closes);

@@ -156,6 +156,16 @@ push_ended (TpsOrdered *ordered, const GError *error)
   end_push (push);
 }
 
+static void
+push_refused (TpsOrdered *ordered, const TpsTurn *closed)
+{
+  Push *push = (Push *) ordered;
+
+  g_set_error (&push->error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "table: there is no table %s",
+               push->apply.tables[closed - push->apply.turns].name);
+  end_push (push);
+}
+
 static TpsCommandKind
 get_kind (const TpsTablePush *request)
 {
@@ -187,8 +197,6 @@ fill_record (Push *push)
 static void
 admit (Push *push)
 {
-  const TpsTurn *closed;
-
   fill_record (push);
   push->ordered = (TpsOrdered) {
     .command = &push->command,
@@ -196,15 +204,12 @@ admit (Push *push)
     .n_turns = push->apply.n_steps,
     .is_small = push->push.is_small,
     .may_follow = !push->push.is_small && tps_apply_may_follow (&push->apply),
+    .tenant = push->push.tenant,
     .run = run_push,
+    .refused = push_refused,
     .ended = push_ended,
   };
-  closed = tps_sequencer_run (tps_table_store_get_sequencer (push->store), &push->ordered);
-  if (closed == NULL)
-    return;
-  g_set_error (&push->error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "table: there is no table %s",
-               push->apply.tables[closed - push->apply.turns].name);
-  end_push (push);
+  tps_sequencer_run (tps_table_store_get_sequencer (push->store), &push->ordered);
 }
 
 static gsize

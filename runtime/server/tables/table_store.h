@@ -184,8 +184,9 @@ typedef struct
 {
   const gchar *client; /* of the push id; NULL = none */
   gint64 sequence;
-  gboolean may_wait; /* the push may wait for an earlier push of the same id */
-  gboolean is_small; /* an I/O thread may apply the push: see tps_table_store_estimate_*() */
+  gboolean may_wait;    /* the push may wait for an earlier push of the same id */
+  gboolean is_small;    /* an I/O thread may apply the push: see tps_table_store_estimate_*() */
+  gconstpointer tenant; /* tenants take turns in the queue of a table; NULL = none */
 
   /* Rows: one step for `indices` INT64 [n] with `values` FLOAT32 or of the table's dtype [n, dim].
    * Duplicates are added up first. */

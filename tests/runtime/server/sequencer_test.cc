@@ -24,7 +24,8 @@ class Command
 {
 public:
   explicit Command (
-      std::vector<TpsTurnQueue *> queues, std::function<void ()> body = [] {})
+      std::vector<TpsTurnQueue *> queues, std::function<void ()> body = [] {},
+      const char *tenant = nullptr)
       : body_ (std::move (body)), turns_ (queues.size ())
   {
     for (size_t i = 0; i < queues.size (); i++)
@@ -33,6 +34,10 @@ public:
     both_.ordered.command = &record;
     both_.ordered.turns = turns_.data ();
     both_.ordered.n_turns = static_cast<guint> (turns_.size ());
+    both_.ordered.tenant = tenant;
+    both_.ordered.refused = [] (TpsOrdered *ordered, const TpsTurn *turn) {
+      of (ordered)->closed = turn;
+    };
     both_.ordered.run = [] (TpsOrdered *ordered) { of (ordered)->body_ (); };
     both_.ordered.ended = [] (TpsOrdered *ordered, const GError *error) {
       of (ordered)->n_ended++;
@@ -47,6 +52,7 @@ public:
   }
 
   TpsCommand record {};
+  const TpsTurn *closed = nullptr; /* the turn for which it was refused */
   int n_ended = 0;
   int code = 0; /* the code of the error with which it ended */
 
@@ -95,10 +101,10 @@ protected:
     tps_sequencer_free (sequencer);
   }
 
-  const TpsTurn *
+  void
   run (Command &command)
   {
-    return tps_sequencer_run (sequencer, command.get ());
+    tps_sequencer_run (sequencer, command.get ());
   }
 
   TpsSequencer *sequencer = nullptr;
@@ -117,14 +123,14 @@ TEST_F (Sequencer, commandsOfOneObjectRunInTheOrderOfTheirLsns)
   Command second ({ &a }, [&] { ran.push_back (second.record.lsn); });
   Command third ({ &a }, [&] { ran.push_back (third.record.lsn); });
   Command first ({ &a }, [&] {
-    EXPECT_EQ (run (second), nullptr);
-    EXPECT_EQ (run (third), nullptr);
+    run (second);
+    run (third);
     EXPECT_EQ (second.n_ended, 0) << "it waits, without a thread";
     ran.push_back (first.record.lsn);
   });
 
   start (false);
-  EXPECT_EQ (run (first), nullptr);
+  run (first);
   EXPECT_EQ (ran, (Lsns { 1, 2, 3 }));
   EXPECT_EQ (first.n_ended + second.n_ended + third.n_ended, 3);
 }
@@ -138,11 +144,11 @@ TEST_F (Sequencer, twoCommandsThatMayFollowRunAtATime)
   Command second ({ &a }, [&] {
     EXPECT_TRUE (second.get ()->is_following);
     ran.push_back (2);
-    EXPECT_EQ (run (third), nullptr);
+    run (third);
     EXPECT_EQ (third.n_ended, 0);
   });
   Command first ({ &a }, [&] {
-    EXPECT_EQ (run (second), nullptr);
+    run (second);
     EXPECT_EQ (ran, (Lsns { 2 }));
     EXPECT_EQ (second.n_ended, 0) << "the observer sees the first one first";
     ran.push_back (1);
@@ -268,12 +274,13 @@ TEST_F (Sequencer, aClosedObjectRefusesLaterCommands)
     run (before);
     tps_sequencer_admit (sequencer, drop.get (), &a);
     tps_sequencer_finish (sequencer, drop.get ());
-    EXPECT_EQ (run (late), &late.get ()->turns[1]);
+    run (late);
   });
 
   start (false);
   run (holder);
   EXPECT_EQ (before.n_ended, 1);
+  EXPECT_EQ (late.closed, &late.get ()->turns[1]);
   EXPECT_EQ (late.n_ended, 0);
   EXPECT_EQ (late.record.lsn, 0);
   EXPECT_EQ (drop.record.lsn, 3);
@@ -283,6 +290,87 @@ TEST_F (Sequencer, aClosedObjectRefusesLaterCommands)
 
 /* Records become complete out of order. The observer must receive them in order, and no request may
  * end before its record is observed. */
+/* A command that waits to enter when its object is closed has no LSN yet. */
+TEST_F (Sequencer, aClosedObjectRefusesWaitingCommands)
+{
+  Command drop ({}), second ({ &a }), waits ({ &b, &a }), after ({ &b });
+  Command holder ({ &a }, [&] {
+    run (second);
+    run (waits);
+    tps_sequencer_admit (sequencer, drop.get (), &a);
+    tps_sequencer_finish (sequencer, drop.get ());
+  });
+
+  start (false);
+  run (holder);
+  EXPECT_EQ (second.n_ended, 1);
+  EXPECT_EQ (waits.closed, &waits.get ()->turns[1]);
+  EXPECT_EQ (waits.n_ended, 0);
+  run (after);
+  EXPECT_EQ (after.record.lsn, 4) << "the refused command has left no gap";
+  EXPECT_EQ (a.load + b.load, 0u);
+}
+
+/* The crowd fills the queue and has many more commands. Commands of others enter after one of them
+ * each. LSNs have no gaps, and agree with the order in which the commands run. */
+TEST_F (Sequencer, tenantsTakeTurnsToEnterAQueue)
+{
+  std::vector<std::unique_ptr<Command>> commands;
+  std::string ran;
+  auto add = [&] (const char *tenant) {
+    size_t i = commands.size ();
+
+    commands.emplace_back (new Command (
+        { &a },
+        [&, i, tenant] {
+          ran += tenant;
+          EXPECT_EQ (commands[i]->record.lsn, (gint64) ran.size ());
+        },
+        tenant));
+  };
+  for (const char *tenant : { "A", "A", "A", "A", "A", "B", "C", "B" })
+    add (tenant);
+  Command holder (
+      { &a },
+      [&] {
+        ran += "A";
+        for (auto &command : commands)
+          run (*command);
+        EXPECT_EQ (commands[0]->record.lsn, 2) << "it follows at once";
+        EXPECT_EQ (commands[1]->record.lsn, 0);
+      },
+      "A");
+
+  start (true);
+  run (holder);
+  EXPECT_EQ (ran, "AAABCABAA");
+  EXPECT_EQ (observed, (Lsns { 1, 2, 3, 4, 5, 6, 7, 8, 9 }));
+  EXPECT_EQ (a.load, 0u);
+}
+
+TEST_F (Sequencer, manySmallCommandsEnterAtOnce)
+{
+  std::vector<std::unique_ptr<Command>> commands;
+  Command large ({ &a });
+  Command holder ({ &a }, [&] {
+    for (int i = 0; i < 20; i++)
+      {
+        commands.emplace_back (new Command ({ &a }));
+        commands.back ()->get ()->is_small = TRUE;
+        run (*commands.back ());
+      }
+    run (large);
+    EXPECT_EQ (commands[14]->record.lsn, 16);
+    EXPECT_EQ (commands[15]->record.lsn, 0);
+  });
+
+  holder.get ()->is_small = TRUE;
+  start (false);
+  run (holder);
+  EXPECT_EQ (commands[19]->record.lsn, 21);
+  EXPECT_EQ (large.record.lsn, 22) << "small commands cannot keep it out";
+}
+
 TEST_F (Sequencer, theObserverSeesCommandsInOrder)
 {
   Command other ({ &b });
@@ -388,6 +476,7 @@ TEST_F (Sequencer, aWorkerObservesWhenThereIsAlwaysMore)
 TEST_F (Sequencer, threadsKeepTheOrder)
 {
   constexpr size_t n_threads = 4, n_commands = 3000;
+  const char *const tenants[] = { nullptr, "A", "B" };
   TpsTurnQueue queues[3] {};
   gint64 last[3] = { 0, 0, 0 }; /* guarded by the turns of the queues */
   std::vector<std::unique_ptr<Command>> commands;
@@ -402,13 +491,16 @@ TEST_F (Sequencer, threadsKeepTheOrder)
       std::vector<TpsTurnQueue *> named;
       for (size_t object : objects)
         named.push_back (&queues[object]);
-      commands.emplace_back (new Command (named, [&, i, objects] {
-        for (size_t object : objects)
-          {
-            EXPECT_LT (last[object], commands[i]->record.lsn);
-            last[object] = commands[i]->record.lsn;
-          }
-      }));
+      commands.emplace_back (new Command (
+          named,
+          [&, i, objects] {
+            for (size_t object : objects)
+              {
+                EXPECT_LT (last[object], commands[i]->record.lsn);
+                last[object] = commands[i]->record.lsn;
+              }
+          },
+          tenants[i / n_threads % 3]));
     }
   start (true);
   for (size_t t = 0; t < n_threads; t++)
@@ -419,6 +511,8 @@ TEST_F (Sequencer, threadsKeepTheOrder)
   for (std::thread &thread : threads)
     thread.join ();
   ASSERT_EQ (observed.size (), commands.size ());
+  for (const TpsTurnQueue &queue : queues)
+    EXPECT_EQ (queue.load, 0u);
   for (size_t i = 0; i < observed.size (); i++)
     ASSERT_EQ (observed[i], static_cast<gint64> (i + 1));
   for (const auto &command : commands)
