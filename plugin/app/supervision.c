@@ -147,7 +147,7 @@ tps_supervision_turn (TpsSupervision *supervision, gint64 now_ns)
 void
 tps_supervision_begin_reload (TpsSupervision *supervision, gint64 now_ns)
 {
-  if (supervision->phase == 0 || supervision->state == TPS_SUPERVISION_STOPPING)
+  if (supervision->told.phase == 0 || supervision->state == TPS_SUPERVISION_STOPPING)
     return;
   supervision->reload_ns = now_ns;
   tell_reload (supervision);

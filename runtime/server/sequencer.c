@@ -2,7 +2,7 @@
 
 /* The path of a command:
  *
- *   enter_all(), enter()     wait for room in the queues that are full
+ *   enter()                  waits for room in each queue that is full
  *   number()                 gives it its LSN, and appends it to the list for the observer
  *   take_turns()             queues a turn for each object; without a wait, the command is ready
  *   run_all()                runs ready commands, and those that become ready when turns end
@@ -12,8 +12,6 @@
  */
 
 #include "runtime/server/sequencer.h"
-
-#include <stdlib.h>
 
 #include "runtime/base/sync.h"
 
@@ -174,22 +172,6 @@ has_room (const TpsTurnQueue *queue, const TpsOrdered *ordered)
   return queue->load + load_of (ordered) <= FULL_LOAD;
 }
 
-/* Enters all queues, if none of them makes the command wait. The lock is held. */
-static gboolean
-enter_all (TpsOrdered *ordered)
-{
-  for (guint i = 0; i < ordered->n_turns; i++)
-    {
-      const TpsTurnQueue *queue = ordered->turns[i].queue;
-
-      if (queue->waiting != NULL || !has_room (queue, ordered))
-        return FALSE;
-    }
-  for (guint i = 0; i < ordered->n_turns; i++)
-    ordered->turns[i].queue->load += load_of (ordered);
-  return TRUE;
-}
-
 static void
 join_ring (TpsTurnQueue *queue, TpsTurn *turn)
 {
@@ -203,13 +185,14 @@ join_ring (TpsTurnQueue *queue, TpsTurn *turn)
 
 /* Waits behind the commands of the same tenant. */
 static void
-wait_to_enter (TpsTurn *turn)
+wait_to_enter (TpsOrdered *ordered, TpsTurn *turn)
 {
   TpsTurn *first = turn->queue->waiting;
 
-  turn->ordered->has_waited = TRUE;
+  ordered->has_waited = TRUE;
+  turn->ordered = ordered;
   turn->next = NULL;
-  while (first != NULL && first->ordered->tenant != turn->ordered->tenant)
+  while (first != NULL && first->ordered->tenant != ordered->tenant)
     first = first->next_tenant;
   if (first != NULL)
     first->last_of_tenant->next = turn;
@@ -233,49 +216,23 @@ take_waiting (TpsTurnQueue *queue)
   return turn;
 }
 
-/* Enters the queues from that of `turn` (NULL = none) on. Returns FALSE if the command must wait for
- * one of them. The lock is held. */
+/* Enters all queues. Returns FALSE if one of them, from that of turn `first` on, makes the command
+ * wait first. The lock is held. */
 static gboolean
-enter (TpsTurn *turn)
+enter (TpsOrdered *ordered, guint first)
 {
-  for (; turn != NULL; turn = turn->next_queue)
+  for (guint i = first; i < ordered->n_turns; i++)
     {
-      if (turn->queue->waiting != NULL || !has_room (turn->queue, turn->ordered))
-        {
-          wait_to_enter (turn);
-          return FALSE;
-        }
-      turn->queue->load += load_of (turn->ordered);
+      const TpsTurnQueue *queue = ordered->turns[i].queue;
+
+      if (G_LIKELY (queue->waiting == NULL && has_room (queue, ordered)))
+        continue;
+      wait_to_enter (ordered, &ordered->turns[i]);
+      return FALSE;
     }
+  for (guint i = 0; i < ordered->n_turns; i++)
+    ordered->turns[i].queue->load += load_of (ordered);
   return TRUE;
-}
-
-static gint
-compare_queues (gconstpointer a, gconstpointer b)
-{
-  gsize queue_a = (gsize) (*(TpsTurn *const *) a)->queue;
-  gsize queue_b = (gsize) (*(TpsTurn *const *) b)->queue;
-
-  return (queue_a > queue_b) - (queue_a < queue_b);
-}
-
-/* Returns the first turn of the command in the order in which it must enter its queues, with the
- * others linked to it. */
-static TpsTurn *
-sort_turns (TpsOrdered *ordered)
-{
-  g_autofree TpsTurn **turns = g_new (TpsTurn *, ordered->n_turns + 1);
-
-  for (guint i = 0; i < ordered->n_turns; i++)
-    {
-      turns[i] = &ordered->turns[i];
-      turns[i]->ordered = ordered;
-    }
-  turns[ordered->n_turns] = NULL;
-  qsort (turns, ordered->n_turns, sizeof turns[0], compare_queues);
-  for (guint i = 0; i < ordered->n_turns; i++)
-    turns[i]->next_queue = turns[i + 1];
-  return turns[0];
 }
 
 /* Lets waiting commands enter the queue while it has room. Appends those that may run now to the
@@ -286,13 +243,13 @@ let_in (TpsSequencer *sequencer, TpsTurnQueue *queue, TpsOrdered **end)
   while (queue->waiting != NULL && has_room (queue, queue->waiting->ordered))
     {
       TpsTurn *turn = take_waiting (queue);
+      TpsOrdered *ordered = turn->ordered;
 
-      queue->load += load_of (turn->ordered);
-      if (!enter (turn->next_queue) || !admit (sequencer, turn->ordered))
+      if (!enter (ordered, (guint) (turn - ordered->turns) + 1) || !admit (sequencer, ordered))
         continue;
-      turn->ordered->next_ready = NULL;
-      *end = turn->ordered;
-      end = &turn->ordered->next_ready;
+      ordered->next_ready = NULL;
+      *end = ordered;
+      end = &ordered->next_ready;
     }
   return end;
 }
@@ -534,21 +491,11 @@ run_all (TpsSequencer *sequencer, TpsOrdered *first)
 void
 tps_sequencer_run (TpsSequencer *sequencer, TpsOrdered *ordered)
 {
-  gboolean has_entered, is_ready;
+  gboolean is_ready;
 
   ordered->has_waited = FALSE;
   tps_mutex_lock (&sequencer->lock);
-  has_entered = enter_all (ordered);
-  if (G_UNLIKELY (!has_entered))
-    {
-      TpsTurn *first;
-
-      tps_mutex_unlock (&sequencer->lock);
-      first = sort_turns (ordered);
-      tps_mutex_lock (&sequencer->lock);
-      has_entered = enter (first);
-    }
-  is_ready = has_entered && admit (sequencer, ordered);
+  is_ready = enter (ordered, 0) && admit (sequencer, ordered);
   tps_mutex_unlock (&sequencer->lock);
   if (is_ready)
     run_all (sequencer, ordered);

@@ -20,10 +20,10 @@
  *
  * Fairness: a queue is full when it has two large commands, or 16 small ones. The tenants of waiting
  * commands then enter it in turn, one command at a time, so a command waits for as many commands as
- * there are other tenants, and not for all commands that they have sent. A command waits for one
- * queue at a time, in the order of the addresses of the queues, and keeps its places in those that
- * it has entered. The wait therefore ends: the command with a place in the last queue of this order
- * waits for no other queue.
+ * there are other tenants, and not for all commands that they have sent. A command waits once for
+ * each queue that is full, one after the other, and holds no place meanwhile, so a flood of one
+ * object does not reach others through commands that touch both. At the end it enters all of its
+ * queues, even if some have filled up again; its other queues limit the number of such commands.
  *
  * Thread: any function may be called from any thread. The lock of the sequencer is the innermost
  * one: callers may hold locks of their own in tps_sequencer_admit(), and must hold none in
@@ -63,7 +63,6 @@ struct TpsTurn
   guint64 number; /* in its queue, from 1 */
 
   /* private: while the command waits to enter */
-  TpsTurn *next_queue; /* the turn of this command whose queue must be entered next */
   TpsTurn *next_tenant, *last_of_tenant; /* only of the first turn of its tenant */
 };
 
@@ -142,9 +141,9 @@ void tps_sequencer_run (TpsSequencer *sequencer, TpsOrdered *ordered);
 
 /* Admits a command that takes effect under a lock of its owner and takes no turns. Returns the LSN
  * of the command. Closes the queue `closes` (may be NULL); commands that were admitted to this
- * queue before still run, and later ones are refused. The effect must be visible to other threads before the owner's lock is
- * released. Then the caller must call tps_sequencer_finish(), without that lock, after which
- * ended() is called. run() is not called. */
+ * queue before still run, and later ones are refused. The effect must be visible to other threads
+ * before the owner's lock is released. Then the caller must call tps_sequencer_finish(), without
+ * that lock, after which ended() is called. run() is not called. */
 gint64 tps_sequencer_admit (TpsSequencer *sequencer, TpsOrdered *ordered, TpsTurnQueue *closes);
 void tps_sequencer_finish (TpsSequencer *sequencer, TpsOrdered *ordered);
 

@@ -288,8 +288,6 @@ TEST_F (Sequencer, aClosedObjectRefusesLaterCommands)
   EXPECT_EQ (b.first, nullptr);
 }
 
-/* Records become complete out of order. The observer must receive them in order, and no request may
- * end before its record is observed. */
 /* A command that waits to enter when its object is closed has no LSN yet. */
 TEST_F (Sequencer, aClosedObjectRefusesWaitingCommands)
 {
@@ -348,6 +346,41 @@ TEST_F (Sequencer, tenantsTakeTurnsToEnterAQueue)
   EXPECT_EQ (a.load, 0u);
 }
 
+/* One tenant floods an object, also with commands that touch another one. They hold no place in the
+ * queue of the other one while they wait. */
+TEST_F (Sequencer, aFloodOfOneObjectDoesNotReachOthers)
+{
+  std::vector<std::unique_ptr<Command>> flood;
+  Command victim (
+      { &b }, [] {}, "B"),
+      last (
+          { &b, &a }, [] {}, "B");
+  Command holder (
+      { &a },
+      [&] {
+        for (int i = 0; i < 40; i++)
+          {
+            flood.emplace_back (new Command (
+                i % 2 == 0 ? std::vector<TpsTurnQueue *> { &a }
+                           : std::vector<TpsTurnQueue *> { &b, &a },
+                [] {}, "A"));
+            run (*flood.back ());
+          }
+        run (victim);
+        EXPECT_EQ (victim.n_ended, 0) << "the observer sees the holder first";
+        EXPECT_EQ (victim.record.lsn, 3);
+        EXPECT_EQ (b.load, 0u);
+        run (last);
+      },
+      "A");
+
+  start (true);
+  run (holder);
+  EXPECT_EQ (last.record.lsn, 5) << "after one command of the other tenant";
+  EXPECT_EQ (observed.size (), 43u);
+  EXPECT_EQ (a.load + b.load, 0u);
+}
+
 TEST_F (Sequencer, manySmallCommandsEnterAtOnce)
 {
   std::vector<std::unique_ptr<Command>> commands;
@@ -371,6 +404,8 @@ TEST_F (Sequencer, manySmallCommandsEnterAtOnce)
   EXPECT_EQ (large.record.lsn, 22) << "small commands cannot keep it out";
 }
 
+/* Records become complete out of order. The observer must receive them in order, and no request may
+ * end before its record is observed. */
 TEST_F (Sequencer, theObserverSeesCommandsInOrder)
 {
   Command other ({ &b });
