@@ -382,8 +382,8 @@ on_recovered (gpointer unused, const GError *error)
     _exit (1);
 }
 
-/* Catches signals from the first moment on. The default action of each of them would end the process
- * as SIGKILL does. SIGXFSZ is ignored, so that a write beyond the limit of a file fails. */
+/* Catches signals from the first moment on. The default action of each of them would end the
+ * process as SIGKILL does. SIGXFSZ is ignored, so that a write beyond the limit of a file fails. */
 static void
 catch_signals (void)
 {

@@ -54,8 +54,8 @@ TpsHttpConnections *tps_http_connections_new (const TpsHttpConnectionLimits *lim
  * keeps a connection, the object is leaked, because the end of the connection uses it. */
 void tps_http_connections_free (TpsHttpConnections *connections);
 
-/* Takes ownership of `fd`, a connected socket. If all connections are event streams, the response is
- * 503, and the connection is closed. */
+/* Takes ownership of `fd`, a connected socket. If all connections are event streams, the response
+ * is 503, and the connection is closed. */
 void tps_http_connections_accept (TpsHttpConnections *connections, gint fd);
 
 /* Shuts down all connections. They end when libsoup reads their sockets. */

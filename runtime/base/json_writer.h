@@ -60,8 +60,8 @@ void tps_json_add_null (TpsJsonWriter *json, const gchar *name);
 void tps_json_add_seconds (TpsJsonWriter *json, const gchar *name, gint64 duration_ns);
 void tps_json_add_time (TpsJsonWriter *json, const gchar *name, gint64 real_us);
 
-/* Returns TRUE if `json`, which need not be valid, is nested more than `max_depth` levels deep. Must
- * be checked before json-glib parses a text, because json-glib recurses without a limit. */
+/* Returns TRUE if `json`, which need not be valid, is nested more than `max_depth` levels deep.
+ * Must be checked before json-glib parses a text, because json-glib recurses without a limit. */
 gboolean tps_json_is_deep (const gchar *json, guint max_depth);
 
 G_END_DECLS

@@ -409,7 +409,7 @@ TEST (Http, RangesAreIgnored)
     }
 }
 
-// libsoup must not get such requests, because it would allocate memory for each line and each piece.
+// libsoup must not get such requests: it would allocate memory for each line and each piece.
 TEST (Http, RequestsOfManyPiecesAreRefused)
 {
   Servers servers ({}, { MakeEcho () });
