@@ -443,6 +443,7 @@ shake_hands (TpsNetChannel *base, gint fd, GError **error)
     g_set_error_literal (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "TLS: no memory");
   if (result == TPS_HANDSHAKE_DONE)
     {
+      tps_charge_set (&channel->charge, TPS_TLS_CONNECTION_BYTES, NULL);
       base->has_unread = SSL_has_pending (channel->ssl) == 1;
       take_peer_name (channel);
       count_end (channel, channel->counts.done);
@@ -525,7 +526,7 @@ new_channel (TpsTls *tls, TpsBudget *budget, GError **error)
   channel->budget = tps_budget_ref (budget);
   channel->charge.budget = budget;
   tps_mutex_init (&channel->lock);
-  if (!tps_charge_set (&channel->charge, TPS_TLS_CONNECTION_BYTES, error))
+  if (!tps_charge_set (&channel->charge, TPS_TLS_HANDSHAKE_BYTES, error))
     g_prefix_error (error, "TLS: ");
   else if ((channel->ssl = tps_tls_new_connection (tls)) != NULL)
     return channel;

@@ -12,8 +12,10 @@
 G_BEGIN_DECLS
 
 /* The maximum memory that OpenSSL uses for a connection: a record in each direction, keys, and the
- * certificates of the peer. */
+ * certificates of the peer. During the handshake, OpenSSL also allocates a message of up to 128 KiB
+ * as soon as the peer announces its length. */
 #define TPS_TLS_CONNECTION_BYTES ((gsize) 96 << 10)
+#define TPS_TLS_HANDSHAKE_BYTES ((gsize) 224 << 10)
 
 /* Counters of encrypted connections; each may be NULL. */
 typedef struct
@@ -30,8 +32,9 @@ typedef struct
  * certificate is refused, the handshake fails with UNAUTHENTICATED. */
 TpsNetChannel *tps_tls_connect (TpsTls *tls, const gchar *peer, GError **error);
 
-/* Creates the channel of a server, which the caller owns. TPS_TLS_CONNECTION_BYTES are charged to
- * `budget` (NULL = none) until the channel is freed. `workers` and the counters in `counts` are
+/* Creates the channel of a server, which the caller owns. TPS_TLS_HANDSHAKE_BYTES are charged to
+ * `budget` (NULL = none), and TPS_TLS_CONNECTION_BYTES from the end of the handshake until the
+ * channel is freed. `workers` and the counters in `counts` are
  * borrowed and must outlive the channel; `counts` itself is copied. If the channel is freed before
  * the handshake ends, the handshake counts as failed. Errors: RESOURCE_EXHAUSTED. */
 TpsNetChannel *tps_tls_accept (TpsTls *tls, TpsWorkerPool *workers, TpsBudget *budget,

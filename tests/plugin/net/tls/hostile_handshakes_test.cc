@@ -77,6 +77,26 @@ TEST_F (TlsTest, HandshakesAreCountedFromTheFirstByteToTheEnd)
 
 // ---- hostile handshakes -------------------------------------------------------------------------
 
+// OpenSSL allocates a whole message as soon as its length has arrived.
+TEST_F (TlsTest, ALongHelloIsChargedUntilTheEndOfTheHandshake)
+{
+  {
+    RawClient hello (tcp_);
+    hello.SendBytes (std::string ("\x16\x03\x01\x40\x00\x01\x02\x00\x00", 9)
+                     + std::string (0x4000 - 4, '\0'));
+    while (Gauge ("tls_handshakes_in_progress") != 1)
+      std::this_thread::yield ();
+    EXPECT_GE (tps_budget_get_held (budgets_->channels), gsize { 160 } << 10);
+  }
+  WaitForFailures (1);
+  TlsPeer peer (tcp_);
+  ASSERT_TRUE (peer.ShakeHands ());
+  EXPECT_TRUE (peer.Send (EchoBytes (1)));
+  EXPECT_NE (peer.ReceiveFrame (), "");
+  while (tps_budget_get_held (budgets_->channels) > gsize { 96 } << 10) // the end of `hello`
+    std::this_thread::yield ();
+}
+
 TEST_F (TlsTest, TruncatedHandshakes)
 {
   std::string flight = FirstFlight ();
