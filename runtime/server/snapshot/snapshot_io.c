@@ -32,6 +32,22 @@ tps_snapshot_held (const TpsSnapshotPace *pace, gsize n_bytes)
     options->held (options->user_data, n_bytes);
 }
 
+gboolean
+tps_snapshot_check_file (TpsSafetensorsReader *reader, const TpsManifestFile *file, GError **error)
+{
+  guint64 n_bytes = tps_safetensors_reader_get_n_bytes (reader);
+  guint32 crc32c = tps_safetensors_reader_get_header_crc32c (reader);
+
+  if (n_bytes == file->n_bytes && crc32c == file->header_crc32c)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
+               "%s: %" G_GUINT64_FORMAT " bytes with a header of CRC32C %08x; the manifest says "
+               "%" G_GUINT64_FORMAT " bytes and %08x",
+               tps_safetensors_reader_get_path (reader), n_bytes, crc32c, file->n_bytes,
+               file->header_crc32c);
+  return FALSE;
+}
+
 TpsSafetensorsReader *
 tps_snapshot_open_file (TpsDisk *disk, const gchar *folder, const TpsManifestFile *file,
                         GError **error)
@@ -39,16 +55,6 @@ tps_snapshot_open_file (TpsDisk *disk, const gchar *folder, const TpsManifestFil
   g_autofree gchar *path = g_build_filename (folder, file->name, NULL);
   g_autoptr (TpsSafetensorsReader) reader = tps_safetensors_reader_new (disk, path, error);
 
-  if (reader == NULL)
-    return NULL;
-  if (tps_safetensors_reader_get_n_bytes (reader) == file->n_bytes
-      && tps_safetensors_reader_get_header_crc32c (reader) == file->header_crc32c)
-    return g_steal_pointer (&reader);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "%s: %" G_GUINT64_FORMAT " bytes with a header of CRC32C %08x; the manifest says "
-               "%" G_GUINT64_FORMAT " bytes and %08x",
-               path, tps_safetensors_reader_get_n_bytes (reader),
-               tps_safetensors_reader_get_header_crc32c (reader), file->n_bytes,
-               file->header_crc32c);
-  return NULL;
+  return reader != NULL && tps_snapshot_check_file (reader, file, error) ? g_steal_pointer (&reader)
+                                                                         : NULL;
 }

@@ -25,6 +25,10 @@ gboolean tps_snapshot_pace (TpsSnapshotPace *pace, gsize n_bytes, GError **error
 /* Calls options.held(), if it is set: `n_bytes` were read under a lock, which has been released. */
 void tps_snapshot_held (const TpsSnapshotPace *pace, gsize n_bytes);
 
+/* Returns TRUE if the length and the header of an open file are those of `file`. Errors: ABORTED. */
+gboolean tps_snapshot_check_file (TpsSafetensorsReader *reader, const TpsManifestFile *file,
+                                  GError **error);
+
 /* Opens a file of the snapshot in `folder`. The length and the header of the file must be those of
  * `file`. The caller owns the reader. Errors: those of the disk, ABORTED. */
 TpsSafetensorsReader *tps_snapshot_open_file (TpsDisk *disk, const gchar *folder,

@@ -5,6 +5,7 @@
 #include "runtime/base/error.h"
 #include "runtime/server/snapshot/manifest.h"
 #include "runtime/server/snapshot/snapshot_folder.h"
+#include "runtime/server/snapshot/snapshot_io.h"
 
 typedef struct
 {
@@ -14,6 +15,8 @@ typedef struct
 
 struct TpsSnapshotTables
 {
+  TpsDisk *disk;     /* borrowed */
+  TpsBudget *budget; /* borrowed; NULL = none */
   GArray *snapshots; /* of Snapshot, at least one */
   GPtrArray *specs;  /* of the TpsTableSpec of each table, from the first snapshot that has it */
 };
@@ -63,6 +66,8 @@ tps_snapshot_tables_new (TpsDisk *disk, const gchar *const *paths, guint n_paths
   g_autoptr (TpsSnapshotTables) tables = g_new0 (TpsSnapshotTables, 1);
   g_autoptr (GHashTable) names = g_hash_table_new (g_str_hash, g_str_equal);
 
+  tables->disk = disk;
+  tables->budget = budget;
   tables->specs = g_ptr_array_new ();
   tables->snapshots = g_array_new (FALSE, TRUE, sizeof (Snapshot));
   g_array_set_clear_func (tables->snapshots, clear_snapshot);
@@ -98,14 +103,30 @@ tps_snapshot_tables_get_spec (const TpsSnapshotTables *tables, guint i)
   return g_ptr_array_index (tables->specs, i);
 }
 
-static void
-add_files (GPtrArray *files, const Snapshot *snapshot, const TpsManifestTable *table)
+/* Adds the path of a file that is the one of the manifest. A file of a different snapshot may be
+ * intact as well. */
+static gboolean
+add_file (GPtrArray *files, const TpsSnapshotTables *tables, const Snapshot *snapshot,
+          const TpsManifestFile *file, GError **error)
 {
-  g_ptr_array_add (files, g_build_filename (snapshot->folder, table->file.name, NULL));
+  gchar *path = g_build_filename (snapshot->folder, file->name, NULL);
+  g_autoptr (TpsSafetensorsReader)
+      reader = tps_safetensors_reader_new_charged (tables->disk, path, tables->budget, error);
+
+  g_ptr_array_add (files, path);
+  return reader != NULL && tps_snapshot_check_file (reader, file, error);
+}
+
+static gboolean
+add_files (GPtrArray *files, const TpsSnapshotTables *tables, const Snapshot *snapshot,
+           const TpsManifestTable *table, GError **error)
+{
+  if (!add_file (files, tables, snapshot, &table->file, error))
+    return FALSE;
   for (guint i = 0; i < tps_manifest_table_get_n_increments (table); i++)
-    g_ptr_array_add (files,
-                     g_build_filename (snapshot->folder,
-                                       tps_manifest_table_get_increment (table, i)->name, NULL));
+    if (!add_file (files, tables, snapshot, tps_manifest_table_get_increment (table, i), error))
+      return FALSE;
+  return TRUE;
 }
 
 GStrv
@@ -118,9 +139,10 @@ tps_snapshot_tables_list_files (const TpsSnapshotTables *tables, const gchar *na
       const GArray *entries = get_snapshot (tables, i)->manifest.tables;
 
       for (guint j = 0; j < entries->len; j++)
-        if (g_str_equal (g_array_index (entries, TpsManifestTable, j).spec.name, name))
-          add_files (files, get_snapshot (tables, i),
-                     &g_array_index (entries, TpsManifestTable, j));
+        if (g_str_equal (g_array_index (entries, TpsManifestTable, j).spec.name, name)
+            && !add_files (files, tables, get_snapshot (tables, i),
+                           &g_array_index (entries, TpsManifestTable, j), error))
+          return NULL;
     }
   if (files->len == 0)
     {

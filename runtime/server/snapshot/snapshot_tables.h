@@ -15,7 +15,7 @@ typedef struct TpsSnapshotTables TpsSnapshotTables;
 
 /* Reads the manifests of the snapshots at `paths` (tps_snapshot_locate()), at least one, such as
  * those of all shards. The manifests may be hostile: their memory is charged to `budget`
- * (borrowed). The caller owns the result. Errors: those of tps_snapshot_locate(),
+ * (borrowed, like `disk`). The caller owns the result. Errors: those of tps_snapshot_locate(),
  * RESOURCE_EXHAUSTED. */
 TpsSnapshotTables *tps_snapshot_tables_new (TpsDisk *disk, const gchar *const *paths, guint n_paths,
                                             TpsBudget *budget, GError **error);
@@ -28,7 +28,8 @@ guint tps_snapshot_tables_get_n_specs (const TpsSnapshotTables *tables);
 const TpsTableSpec *tps_snapshot_tables_get_spec (const TpsSnapshotTables *tables, guint i);
 
 /* Returns the paths of the files of table `name` in all snapshots, in the order in which they must
- * be read. The caller frees them with g_strfreev(). Errors: NOT_FOUND. */
+ * be read. The caller frees them with g_strfreev(). Errors: NOT_FOUND, RESOURCE_EXHAUSTED, ABORTED
+ * (a file is not the one of its manifest). */
 GStrv tps_snapshot_tables_list_files (const TpsSnapshotTables *tables, const gchar *name,
                                       GError **error);
 

@@ -28,7 +28,8 @@ using testing::HasSubstr;
 
 constexpr int64_t kRows = 500;
 constexpr int32_t kDim = 4;
-constexpr int kInvalid = 1, kNotFound = 2, kExhausted = 7, kPermissionDenied = 11, kInternal = 12;
+constexpr int kInvalid = 1, kNotFound = 2, kExhausted = 7, kAborted = 9, kPermissionDenied = 11,
+              kInternal = 12;
 
 Ids
 all_rows ()
@@ -320,6 +321,42 @@ TEST (Imports, ofTheSameRowsFromTwoFilesAreRefused)
   EXPECT_THAT (caller.text, AllOf (HasSubstr ("a.npy"), HasSubstr ("b.npy"), HasSubstr ("row 0")));
   EXPECT_EQ (caller.restore ({ "2" }), 0) << caller.text;
   EXPECT_EQ (caller.rows (), Floats (kRows, -2));
+}
+
+/* The files of two snapshots have been mixed up. Each of them is intact. */
+TEST (Imports, ofAFileOfAnotherSnapshotAreRefused)
+{
+  const std::string folder = new_folder ();
+  std::string files[2];
+  DataServer server (folder + "/data", { "--import-dir=" + folder });
+
+  ASSERT_TRUE (server.start ());
+  server.wait_until_live ();
+  Caller caller (server);
+  ASSERT_EQ (caller.create (emb ()), 0);
+  for (std::string &file : files)
+    {
+      caller.push (all_rows ());
+      ASSERT_EQ (caller.snapshot (FALSE), 0);
+      for (const auto &entry :
+           std::filesystem::recursive_directory_iterator (folder + "/data/snapshots"))
+        if (entry.path ().filename () == "table-000000.safetensors"
+            && entry.path ().string () > file)
+          file = entry.path ().string ();
+    }
+  ASSERT_NE (files[0], files[1]);
+  std::filesystem::create_directory (folder + "/mixed");
+  for (const auto &entry :
+       std::filesystem::directory_iterator (std::filesystem::path (files[1]).parent_path ()))
+    std::filesystem::copy_file (entry.path (),
+                                folder + "/mixed/" + entry.path ().filename ().string ());
+  std::filesystem::copy_file (files[0], folder + "/mixed/table-000000.safetensors",
+                              std::filesystem::copy_options::overwrite_existing);
+  ASSERT_EQ (caller.drop ("emb"), 0);
+  EXPECT_EQ (caller.restore ({ "mixed" }), -1);
+  EXPECT_EQ (caller.code, kAborted) << caller.text;
+  EXPECT_THAT (caller.text,
+               AllOf (HasSubstr ("mixed/table-000000.safetensors"), HasSubstr ("manifest")));
 }
 
 /* A wrong path is a mistake of the caller, not a defect of the server. The error names the path. */
