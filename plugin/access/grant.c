@@ -142,12 +142,14 @@ tps_grant_check_method (const TpsGrant *grant, const TpsGuardedMethod *method, c
 gboolean
 tps_grant_check_name (const TpsGrant *grant, const gchar *name, GError **error)
 {
+  guint rights = 0;
+
   if (grant == NULL || grant->rules == NULL)
     return TRUE;
   for (guint i = 0; i < grant->n_mine; i++)
     if (tps_glob_matches_any ((const gchar *const *) grant->mine[i]->methods, name))
-      return TRUE;
-  return refuse (grant, "", name, error);
+      rights |= grant->mine[i]->rights;
+  return (rights & TPS_RIGHT_ANY) == TPS_RIGHT_ANY || refuse (grant, "", name, error);
 }
 
 gboolean

@@ -60,8 +60,9 @@ TpsAudit *tps_grant_get_audit (const TpsGrant *grant);               /* borrowed
 gboolean tps_grant_check_method (const TpsGrant *grant, const TpsGuardedMethod *method,
                                  const gchar *sent, GError **error);
 
-/* Returns TRUE if the peer may learn that the method `name` does not exist: if a rule of its
- * principal names this method. */
+/* Returns TRUE if the peer may learn that the method `name` does not exist: if the rules of its
+ * principal allow a method of this name with every right. A principal that lacks a right would be
+ * refused if the method existed and needed that right. */
 gboolean tps_grant_check_name (const TpsGrant *grant, const gchar *name, GError **error);
 
 /* Return TRUE if a call of `method` may use `table` with `right`. `table` NULL stands for all

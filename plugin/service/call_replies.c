@@ -96,13 +96,6 @@ write_service_error (TpsCall *call, const GError *failure, const gchar *transfer
   return end_error (call, out);
 }
 
-TpsWriter *
-tps_call_write_failure (TpsCall *call, const GError *failure)
-{
-  return call->rpc != NULL ? write_service_error (call, failure, NULL)
-                           : write_foreign_error (call, failure);
-}
-
 /* Returns TRUE if the contract has the service in `name`, or the method if `name` contains no
  * service. */
 static gboolean
@@ -117,6 +110,15 @@ is_of_contract (const gchar *name)
             : strcmp ((*rpc)->name, name) == 0)
       return TRUE;
   return FALSE;
+}
+
+/* A failure must not reveal to callers without rights whether a method of the contract exists. */
+TpsWriter *
+tps_call_write_failure (TpsCall *call, const GError *failure)
+{
+  return call->rpc != NULL || is_of_contract (call->message->name)
+             ? write_service_error (call, failure, NULL)
+             : write_foreign_error (call, failure);
 }
 
 TpsWriter *

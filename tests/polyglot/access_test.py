@@ -448,6 +448,19 @@ class Tokens(AccessTest):
             with self.wire(server, "owner") as owner:
                 self.assertEqual(owner.call("EmbeddingTable:drop_tables")[0], "exception")
 
+    def test_they_do_for_callers_with_some_rights(self):
+        with self.server() as server:
+            for principal in ("reader", "pusher", "trainer", "admin"):
+                with self.wire(server, principal) as wire:
+                    for service, methods in RIGHTS.items():
+                        for method, right in methods.items():
+                            if right & (PRINCIPALS[principal] | OPEN):
+                                continue
+                            code, message = wire.call("%s:%s" % (service, method))
+                            self.assertEqual(code, ErrorCode.PERMISSION_DENIED, method)
+                            self.assertEqual(wire.call("%s:%s_it" % (service, method)),
+                                             (code, message.replace(method, method + "_it", 1)))
+
     def test_three_wrong_tokens_close_the_connection(self):
         with self.server("--log-file=" + self.path("log")) as server:
             with self.wire(server, "reader") as wire:

@@ -117,6 +117,24 @@ TEST_F (Access, knownAndUnknownMethodsAreRefusedWithTheSameMessage)
   tps_identity_clear (&identity);
 }
 
+/* Only a principal that would be refused no method of a name may learn that there is none. */
+TEST_F (Access, namesOfMethodsAreRevealedToPrincipalsWithAllRights)
+{
+  TpsIdentity identity;
+
+  write (rules_, R"({ "rules": [
+      { "principals": ["uid:*"], "rights": ["read", "push"], "tables": ["*"] },
+      { "principals": ["uid:7"], "rights": ["admin"], "methods": ["EmbeddingTable"] } ] })");
+  open ();
+  tps_identity_init (&identity, access_);
+  g_autoptr (TpsGrant) trainer = shown (&identity, "uid:8");
+  g_autoptr (TpsGrant) admin = shown (&identity, "uid:7");
+  EXPECT_FALSE (tps_grant_check_name (trainer, "EmbeddingTable:nonsense", nullptr));
+  EXPECT_TRUE (tps_grant_check_name (admin, "EmbeddingTable:nonsense", nullptr));
+  EXPECT_FALSE (tps_grant_check_name (admin, "Node:nonsense", nullptr));
+  tps_identity_clear (&identity);
+}
+
 /* A principal may call the carrier methods (of the services that carry other calls) if it has any
  * right at all. */
 TEST_F (Access, carrierMethodsAreAllowedToPrincipalsWithAnyRight)

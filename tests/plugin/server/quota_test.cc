@@ -98,6 +98,8 @@ TEST_F (QuotaTest, CallsOfUnknownMethodsCount)
   EXPECT_EQ (ExceptionKind (client.Call ("Nowhere:echo")), 1);
   EXPECT_EQ (ErrorCode (client.Call ("Test:echo", IntField (1))), kExhausted);
   EXPECT_EQ (ExceptionKind (client.Call ("Test:nonsense")), 6); // it has no ServiceError
+  // A refusal does not reveal which methods of the contract the server has.
+  EXPECT_EQ (ErrorCode (client.Call ("EmbeddingTable:nonsense")), kExhausted);
 }
 
 TEST_F (QuotaTest, ReceivedBytesCount)
