@@ -46,8 +46,9 @@ struct Initializer {
 
 // The durability of a change whose reply was sent: whether it survives a restart of the server,
 // with or without a crash. Modes other than NONE need a server with a data directory; other servers
-// refuse them with INVALID_ARGUMENT. A created table itself survives a restart in every mode. A
-// lookup may see a push before its reply is sent, and a crash may then undo that push.
+// refuse them with INVALID_ARGUMENT. In every mode, a table whose creation or deletion was answered
+// exists, or does not exist, after a restart. A lookup may see a push before its reply is sent, and
+// a crash may then undo that push.
 enum DurabilityMode {
   // No guarantee. After a restart, any push may be missing, and push ids are forgotten. The table
   // is as it was created or as the last snapshot has it, plus some later pushes that also changed a

@@ -31,10 +31,10 @@ struct Model {
 // the last updates and the push ids, according to --durability. The modes are those of
 // DurabilityMode (embedding_table.thrift). Its rules for a push apply to an update. With COMMIT,
 // the replies of init_model, reset_state and update_and_fetch_model mean that the command is on the
-// disk. With INTERVAL, a crash may undo the updates of the last interval. With NONE, a restarted
-// server has the model and the push ids of its last snapshot, or no model. Rounds of
-// average_gradient, and contributions to an update that has not happened, are never kept: trainers
-// must send them again.
+// disk. With INTERVAL, a crash may undo the updates of the last interval, but not init_model and
+// reset_state. With NONE, a restarted server has the model and the push ids of its last snapshot,
+// or no model. Rounds of average_gradient, and contributions to an update that has not happened,
+// are never kept: trainers must send them again.
 service ParameterServer {
   // Contributes a gradient to the round (batch, param_loc). The call returns the average when all
   // trainers of the server have contributed. The average is the sum of weight x gradient in

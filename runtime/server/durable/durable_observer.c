@@ -44,6 +44,10 @@ observe (gpointer user_data, TpsOrdered *ordered)
   const TpsCommand *command = ordered->command;
   TpsDurability durability = command->durability != 0 ? command->durability : durable->durability;
 
+  /* INTERVAL permits a crash to undo updates, but not the beginning or the end of a model. */
+  if (durability == TPS_DURABILITY_INTERVAL
+      && (command->kind == TPS_COMMAND_INIT_MODEL || command->kind == TPS_COMMAND_RESET_MODEL))
+    durability = TPS_DURABILITY_COMMIT;
   TPS_PLANT ("commit-as-interval", durability = TPS_DURABILITY_INTERVAL);
   if (tps_durable_get_phase (durable) == TPS_DURABLE_RECOVERING)
     tps_ordered_release (ordered, NULL);

@@ -23,8 +23,8 @@ tps_table_change_init (TpsTableChange *change, TpsCommandKind kind, const TpsTab
     .command = { .kind = kind },
   };
   tps_table_spec_copy (&change->spec, spec);
-  /* The command is logged even if the pushes to the table are not. */
-  change->command.durability = MAX (spec->durability, TPS_DURABILITY_INTERVAL);
+  /* The table exists after a crash in every durability of its pushes (embedding_table.thrift). */
+  change->command.durability = TPS_DURABILITY_COMMIT;
   TPS_PLANT ("tables-not-logged", change->command.durability = TPS_DURABILITY_NONE);
   if (kind == TPS_COMMAND_CREATE_TABLE)
     change->command.create = &change->spec;

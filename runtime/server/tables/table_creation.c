@@ -116,8 +116,11 @@ tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError *
     return FALSE;
   if (!begin_making (store, resolved.name, &present, error))
     return FALSE;
+  /* If the log could not keep the creation for which this one has waited, the server is read-only
+   * now. */
   if (present != NULL)
-    return check_same (present, &resolved, error);
+    return check_same (present, &resolved, error)
+           && tps_sequencer_may_admit (store->sequencer, 0, error);
   fill_in (store, &resolved);
   table = tps_table_store_make_table (store, &resolved, FALSE, error);
   if (table != NULL)

@@ -175,7 +175,7 @@ TEST_F (Faults, ADiskFails)
 TEST_F (Faults, ADiskFailsAtTheEnd)
 {
   const std::string folder = new_folder ();
-  DataServer server (folder, { "--enable-faults", "--fault=write:fail,after=1,on=.log",
+  DataServer server (folder, { "--enable-faults", "--fault=write:fail,after=2,on=.log",
                                "--services=EmbeddingTable", "--durability=interval:60000" });
   ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
   server.wait_until_live ();
@@ -188,14 +188,14 @@ TEST_F (Faults, ADiskFailsAtTheEnd)
   const std::string errors = server.process ().ReadErrors ();
   EXPECT_THAT (errors, HasSubstr ("last_write_failed"));
   EXPECT_THAT (errors, HasSubstr ("thriftps_server: changes up to LSN 2 were answered, but only "
-                                  "those up to LSN 0 are known to be on the disk: log: "));
+                                  "those up to LSN 1 are known to be on the disk: log: "));
 }
 
 /* The disk does not end the last sync before the server must end. The changes in it have been
  * acknowledged, and may be lost. */
 TEST_F (Faults, ADiskHangsAtTheEnd)
 {
-  DataServer server (new_folder (), { "--enable-faults", "--fault=sync:delay=60000,after=1,on=.log",
+  DataServer server (new_folder (), { "--enable-faults", "--fault=sync:delay=60000,after=2,on=.log",
                                       "--services=EmbeddingTable", "--durability=interval:60000" });
   ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
   server.wait_until_live ();

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* With --durability=interval:MS, a killed server may lose only the latest acknowledged pushes.
- * Every push counts in its own row, so the table shows which pushes survived. */
+ * Every push counts in its own row, so the table shows which pushes survived. No mode may lose an
+ * acknowledged creation or deletion of a table. */
 
 #include <condition_variable>
 #include <memory>
@@ -161,5 +162,58 @@ TEST_F (Interval, LosesOnlyTheEnd)
     }
   EXPECT_GT (n_lost, 0) << "pushes of the last minute were never promised";
 }
+
+/* The modes of the server and of the table; 0 = the table has no mode. */
+class Catalogue : public testing::TestWithParam<std::tuple<const char *, int>>
+{
+protected:
+  void
+  start ()
+  {
+    ASSERT_TRUE (server_.start ()) << server_.process ().ReadErrors ();
+    server_.wait_until_live ();
+  }
+
+  /* Sends SIGKILL and restarts the server. Returns the number of its tables. */
+  guint
+  count_tables_after_crash ()
+  {
+    g_auto (TpsTableSpecs) tables = {};
+
+    server_.kill ();
+    start ();
+    EXPECT_TRUE (read_result<tps_list_tables_rpc> (
+        RawClient (server_.address ()).Call ("EmbeddingTable:list_tables"), &tables));
+    return tables.n_specs;
+  }
+
+  DataServer server_ { new_folder (),
+                       { std::string ("--durability=") + std::get<0> (GetParam ()) } };
+};
+
+TEST_P (Catalogue, SurvivesACrash)
+{
+  embedding_test::Spec spec ("t", 8, 4);
+  gchar *name = spec.value.name;
+
+  spec.value.durability = static_cast<TpsDurability> (std::get<1> (GetParam ()));
+  start ();
+  ASSERT_EQ (ErrorCode (RawClient (server_.address ())
+                            .Call ("EmbeddingTable:create_table",
+                                   fields_of<tps_create_table_rpc> (&spec.value))),
+             0);
+  EXPECT_EQ (count_tables_after_crash (), 1u) << "an acknowledged creation";
+  ASSERT_EQ (
+      ErrorCode (RawClient (server_.address ())
+                     .Call ("EmbeddingTable:drop_table", fields_of<tps_drop_table_rpc> (&name))),
+      0);
+  EXPECT_EQ (count_tables_after_crash (), 0u) << "an acknowledged deletion";
+}
+
+INSTANTIATE_TEST_SUITE_P (
+    Modes, Catalogue,
+    testing::Combine (testing::Values ("none", "interval", "interval:60000", "commit"),
+                      testing::Values (0, TPS_DURABILITY_NONE, TPS_DURABILITY_INTERVAL,
+                                       TPS_DURABILITY_COMMIT)));
 
 } // namespace thriftps_test

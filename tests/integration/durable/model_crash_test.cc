@@ -262,6 +262,34 @@ TEST_P (ModelCrash, KeepsTheUpdatesThatItsModeGuarantees)
     }
 }
 
+/* A crash may undo updates of the last interval, but neither init_model nor reset_state. */
+TEST (ModelWithAnInterval, KeepsItsBeginningAndItsEnd)
+{
+  DataServer server (new_folder (), { "--ntrainer=1", "--durability=interval:60000" });
+  ModelStory story (1);
+  auto restart = [&server] {
+    server.kill ();
+    ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
+    server.wait_until_live ();
+  };
+
+  ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
+  server.wait_until_live ();
+  {
+    RawClient connection (server.address ());
+    init_model (connection, story);
+  }
+  restart ();
+  {
+    RawClient connection (server.address ());
+    EXPECT_EQ (get_model (connection).version, 1);
+    EXPECT_EQ (ErrorCode (connection.Call ("ParameterServer:reset_state")), 0);
+  }
+  restart ();
+  RawClient connection (server.address ());
+  EXPECT_EQ (get_model (connection).code, kNotFound);
+}
+
 /* With --durability=none, the log contains neither updates nor resets. */
 TEST (ModelWithoutDurability, IsRestoredFromTheLastSnapshot)
 {

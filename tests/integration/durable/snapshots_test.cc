@@ -206,13 +206,16 @@ TEST (Snapshots, areTakenCopiedAndRestored)
   ServerProcess without ({ "--listen=127.0.0.1:0", "--restore-from=" + folder + "/first" });
   EXPECT_EQ (Caller (without.ReadAddress ()).rows (), expected) << "there is no data directory";
 
-  DataServer third (folder + "/third", { "--import-dir=" + folder });
+  DataServer third (folder + "/third", { "--import-dir=" + folder, "--durability=interval:60000" });
+  ASSERT_TRUE (third.start ());
+  third.wait_until_live ();
+  EXPECT_EQ (Caller (third).restore ({ "first" }), 0);
+  third.kill ();
   ASSERT_TRUE (third.start ());
   third.wait_until_live ();
   {
     Caller caller (third);
 
-    EXPECT_EQ (caller.restore ({ "first" }), 0);
     EXPECT_EQ (caller.rows (), expected);
     caller.push ({ 0 });
   }

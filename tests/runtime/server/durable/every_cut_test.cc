@@ -178,7 +178,7 @@ private:
       return false;
     has_table_ = true;
     version_ = std::max<gint64> (version_, 1);
-    if (mode_.durability == TPS_DURABILITY_COMMIT)
+    if (mode_.durability != TPS_DURABILITY_NONE)
       kept_ = std::max<gint64> (kept_, 1);
     return true;
   }
