@@ -13,6 +13,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/options.h"
 #include "runtime/base/sync.h"
+#include "runtime/server/durable/data_folder.h"
 #include "runtime/server/log/log_check.h"
 #include "runtime/server/log/log_layout.h"
 
@@ -226,6 +227,25 @@ dump (Program *program, TpsDisk *disk)
 
 /* ---- truncate -------------------------------------------------------------------------------- */
 
+/* Removes the records. If the log is in a data directory, the directory must not require them any
+ * more. */
+static gboolean
+remove_records (const Program *program, TpsDisk *disk, gint64 last_lsn, GError **error)
+{
+  g_autofree gchar *path = g_canonicalize_filename (program->folder, NULL);
+  g_autofree gchar *above = g_path_get_dirname (path);
+  g_autofree gchar *format = g_build_filename (above, TPS_DATA_FOLDER_FORMAT, NULL);
+  g_autoptr (TpsDataFolder) data = NULL;
+
+  if (access (format, F_OK) == 0)
+    {
+      data = tps_data_folder_open (disk, above, error);
+      if (data == NULL || !tps_data_folder_lower (data, last_lsn, error))
+        return FALSE;
+    }
+  return tps_log_truncate (disk, program->folder, last_lsn, error);
+}
+
 static gint
 truncate_log (Program *program, TpsDisk *disk)
 {
@@ -241,7 +261,7 @@ truncate_log (Program *program, TpsDisk *disk)
               program->folder, last_lsn);
       return 0;
     }
-  if (!tps_log_truncate (disk, program->folder, last_lsn, &error))
+  if (!remove_records (program, disk, last_lsn, &error))
     return fail (1, error->message);
   printf ("%s: the log ends with LSN %" G_GINT64_FORMAT "\n", program->folder, last_lsn);
   return 0;

@@ -2,16 +2,19 @@
 
 #include "runtime/server/durable/data_folder.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+#include "runtime/server/log/log_layout.h"
 #include "runtime/server/snapshot/snapshot.h"
 
 #define LOCK "LOCK"
-#define FORMAT "FORMAT"
-#define NEW_FORMAT "FORMAT.new" /* complete before it is renamed */
+#define FORMAT TPS_DATA_FOLDER_FORMAT
+#define NEW_FORMAT FORMAT ".new" /* complete before it is renamed */
 #define LOG "log"
-#define FORMAT_TEXT "thriftps data 1\n"
+#define VERSION "thriftps data 2\n"
 
 struct TpsDataFolder
 {
@@ -19,7 +22,12 @@ struct TpsDataFolder
   gchar *path;
   gchar *log_path;
   gchar *snapshots_path;
-  TpsDiskFile *lock;
+  TpsDiskFile *file; /* the lock */
+
+  TpsMutex lock; /* guards the following fields, and FORMAT */
+  gchar history[TPS_LOG_ID_DIGITS + 1];
+  gint64 lsn;
+  gint64 snapshot_lsn;
 };
 
 static gchar *
@@ -43,40 +51,78 @@ is_empty (GStrv names)
 }
 
 static gboolean
-write_new_format (const TpsDataFolder *folder, const gchar *path, GError **error)
+write_new_format (const TpsDataFolder *folder, const gchar *path, gint64 lsn, gint64 snapshot_lsn,
+                  GError **error)
 {
   TpsDisk *disk = folder->disk;
   TpsDiskFile *file = disk->open (disk, path, TPS_DISK_CREATE, error);
+  g_autofree gchar *text = g_strdup_printf (VERSION "history %s\nlsn %" G_GINT64_FORMAT
+                                                    "\nsnapshot %" G_GINT64_FORMAT "\n",
+                                            folder->history, lsn, snapshot_lsn);
   gboolean ok;
 
   if (file == NULL)
     return FALSE;
-  ok = disk->write (file, FORMAT_TEXT, strlen (FORMAT_TEXT), 0, TRUE, error);
+  ok = disk->write (file, text, strlen (text), 0, TRUE, error);
   disk->close (file);
   return ok;
 }
 
-/* Marks the directory with the file FORMAT. The file is synced before it gets its name, so it is
- * complete if it exists. `has_new` is TRUE if an interrupted start has left NEW_FORMAT. */
+/* Writes the file FORMAT. The file is synced before it gets its name, so it is complete if it
+ * exists. An interrupted or failed call may have left NEW_FORMAT. */
 static gboolean
-mark (const TpsDataFolder *folder, gboolean has_new, GError **error)
+mark (TpsDataFolder *folder, gint64 lsn, gint64 snapshot_lsn, GError **error)
 {
   TpsDisk *disk = folder->disk;
   g_autofree gchar *path = make_path (folder, FORMAT);
   g_autofree gchar *new_path = make_path (folder, NEW_FORMAT);
 
-  return (!has_new || disk->remove (disk, new_path, error))
-         && write_new_format (folder, new_path, error) && disk->rename (disk, new_path, path, error)
-         && disk->sync_folder (disk, folder->path, error);
+  disk->remove (disk, new_path, NULL);
+  if (!write_new_format (folder, new_path, lsn, snapshot_lsn, error)
+      || !disk->rename (disk, new_path, path, error)
+      || !disk->sync_folder (disk, folder->path, error))
+    return FALSE;
+  folder->lsn = lsn;
+  folder->snapshot_lsn = snapshot_lsn;
+  return TRUE;
 }
 
 static gboolean
-check_format (const TpsDataFolder *folder, GError **error)
+mark_new (TpsDataFolder *folder, GError **error)
+{
+  g_autofree gchar *history = NULL;
+  TpsLogId id;
+
+  tps_log_id_draw (&id);
+  history = tps_log_id_to_text (&id);
+  g_strlcpy (folder->history, history, sizeof folder->history);
+  return mark (folder, 0, 0, error);
+}
+
+static gboolean
+parse (TpsDataFolder *folder, const gchar *text, GError **error)
+{
+  TpsLogId id;
+  gint end = 0;
+
+  if (sscanf (text,
+              "history %32[0-9a-f]\nlsn %" G_GINT64_FORMAT "\nsnapshot %" G_GINT64_FORMAT "\n%n",
+              folder->history, &folder->lsn, &folder->snapshot_lsn, &end)
+          == 3
+      && end > 0 && text[end] == '\0' && tps_log_id_parse (folder->history, &id))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "data directory %s: %s is damaged; restore it from a copy", folder->path, FORMAT);
+  return FALSE;
+}
+
+static gboolean
+read_format (TpsDataFolder *folder, GError **error)
 {
   TpsDisk *disk = folder->disk;
   g_autofree gchar *path = make_path (folder, FORMAT);
   TpsDiskFile *file = disk->open (disk, path, TPS_DISK_READ_ONLY, error);
-  gchar text[64] = "";
+  gchar text[256] = "";
   gssize n_bytes;
 
   if (file == NULL)
@@ -85,29 +131,29 @@ check_format (const TpsDataFolder *folder, GError **error)
   disk->close (file);
   if (n_bytes < 0)
     return FALSE;
-  if (strcmp (text, FORMAT_TEXT) == 0)
-    return TRUE;
+  if (g_str_has_prefix (text, VERSION))
+    return parse (folder, text + strlen (VERSION), error);
   text[strcspn (text, "\n")] = '\0';
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                "data directory %s: %s says \"%s\", but this version of the server reads \"%.*s\"",
-               folder->path, FORMAT, text, (gint) strlen (FORMAT_TEXT) - 1, FORMAT_TEXT);
+               folder->path, FORMAT, text, (gint) strlen (VERSION) - 1, VERSION);
   return FALSE;
 }
 
 static gboolean
-check_or_mark (const TpsDataFolder *folder, GError **error)
+check_or_mark (TpsDataFolder *folder, GError **error)
 {
   g_auto (GStrv) names = folder->disk->list (folder->disk, folder->path, error);
 
   if (names == NULL)
     return FALSE;
   if (g_strv_contains ((const gchar *const *) names, FORMAT))
-    return check_format (folder, error);
+    return read_format (folder, error);
   if (is_empty (names))
-    return mark (folder, g_strv_contains ((const gchar *const *) names, NEW_FORMAT), error);
+    return mark_new (folder, error);
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                "data directory %s: it is not empty and has no file %s, so it does not belong to a "
-               "server; choose another directory",
+               "server; choose another directory, or restore this one from a copy",
                folder->path, FORMAT);
   return FALSE;
 }
@@ -119,10 +165,10 @@ lock (TpsDataFolder *folder, GError **error)
 {
   g_autofree gchar *path = make_path (folder, LOCK);
 
-  folder->lock = folder->disk->lock (folder->disk, path, error);
-  if (folder->lock == NULL)
+  folder->file = folder->disk->lock (folder->disk, path, error);
+  if (folder->file == NULL)
     g_prefix_error (error, "data directory %s: ", folder->path);
-  return folder->lock != NULL;
+  return folder->file != NULL;
 }
 
 TpsDataFolder *
@@ -130,6 +176,7 @@ tps_data_folder_open (TpsDisk *disk, const gchar *path, GError **error)
 {
   g_autoptr (TpsDataFolder) folder = g_new0 (TpsDataFolder, 1);
 
+  tps_mutex_init (&folder->lock);
   folder->disk = disk;
   folder->path = g_strdup (path);
   folder->log_path = make_path (folder, LOG);
@@ -145,12 +192,46 @@ tps_data_folder_close (TpsDataFolder *folder)
 {
   if (folder == NULL)
     return;
-  if (folder->lock != NULL)
-    folder->disk->close (folder->lock);
+  if (folder->file != NULL)
+    folder->disk->close (folder->file);
+  tps_mutex_clear (&folder->lock);
   g_free (folder->snapshots_path);
   g_free (folder->log_path);
   g_free (folder->path);
   g_free (folder);
+}
+
+const gchar *
+tps_data_folder_get_history (const TpsDataFolder *folder)
+{
+  return folder->history;
+}
+
+gint64
+tps_data_folder_get_lsn (const TpsDataFolder *folder)
+{
+  return folder->lsn;
+}
+
+gint64
+tps_data_folder_get_snapshot_lsn (const TpsDataFolder *folder)
+{
+  return folder->snapshot_lsn;
+}
+
+void
+tps_data_folder_raise (TpsDataFolder *folder, gint64 lsn, gint64 snapshot_lsn)
+{
+  tps_mutex_lock (&folder->lock);
+  if (lsn > folder->lsn || snapshot_lsn > folder->snapshot_lsn)
+    mark (folder, MAX (lsn, folder->lsn), MAX (snapshot_lsn, folder->snapshot_lsn), NULL);
+  tps_mutex_unlock (&folder->lock);
+}
+
+gboolean
+tps_data_folder_lower (TpsDataFolder *folder, gint64 lsn, GError **error)
+{
+  return lsn >= folder->lsn || mark (folder, lsn, folder->snapshot_lsn, error);
 }
 
 const gchar *

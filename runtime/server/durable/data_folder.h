@@ -3,7 +3,7 @@
 /* The data directory, in which a server keeps its state. Only one process may use it at a time.
  *
  *   DIR/LOCK         locked by the process that uses the directory
- *   DIR/FORMAT       "thriftps data 1\n": the program and the version of the directory
+ *   DIR/FORMAT       the version of the directory; the properties of its parts: see FORMAT.md
  *   DIR/log/         runtime/server/log/FORMAT.md
  *   DIR/snapshots/   runtime/server/snapshot/FORMAT.md
  */
@@ -13,6 +13,8 @@
 #include "runtime/server/log/disk.h"
 
 G_BEGIN_DECLS
+
+#define TPS_DATA_FOLDER_FORMAT "FORMAT"
 
 typedef struct TpsDataFolder TpsDataFolder;
 
@@ -29,6 +31,22 @@ void tps_data_folder_close (TpsDataFolder *folder);
 const gchar *tps_data_folder_get_path (const TpsDataFolder *folder);
 const gchar *tps_data_folder_get_log_path (const TpsDataFolder *folder);
 const gchar *tps_data_folder_get_snapshots_path (const TpsDataFolder *folder);
+
+/* Returns the id that the directory, its log and its snapshots have in common: TPS_LOG_ID_DIGITS
+ * hexadecimal digits. Borrowed from `folder`. */
+const gchar *tps_data_folder_get_history (const TpsDataFolder *folder);
+/* Return the LSN that the log must reach, and the LSN that the newest snapshot must have at least.
+ * Must not be called at the same time as the functions below. */
+gint64 tps_data_folder_get_lsn (const TpsDataFolder *folder);
+gint64 tps_data_folder_get_snapshot_lsn (const TpsDataFolder *folder);
+
+/* Raises the two LSNs to these values if they are lower, on the disk too. After a failure, the old
+ * values stay, so missing parts may not be noticed. Thread: any. */
+void tps_data_folder_raise (TpsDataFolder *folder, gint64 lsn, gint64 snapshot_lsn);
+
+/* Lowers the LSN that the log must reach to `lsn` if it is higher. Must be called before records
+ * are removed on purpose. Errors: those of the disk. */
+gboolean tps_data_folder_lower (TpsDataFolder *folder, gint64 lsn, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDataFolder, tps_data_folder_close)
 

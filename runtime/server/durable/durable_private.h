@@ -84,6 +84,11 @@ TpsSnapshotOptions tps_durable_get_snapshot_options (TpsDurable *durable);
  * Blocks. Errors: those of tps_snapshot_write(). Thread: only that of snapshots. */
 gboolean tps_durable_write_snapshot (TpsDurable *durable, gboolean is_incremental, GError **error);
 
+/* As tps_durable_write_snapshot(), for a state that the log does not contain. The data directory
+ * needs this snapshot from now on, or a later one. */
+gboolean tps_durable_write_needed_snapshot (TpsDurable *durable, gboolean is_incremental,
+                                            GError **error);
+
 /* -- durable_start.c -- */
 
 /* Finds the newest snapshot and opens the log that follows it. Blocks. Errors: those of

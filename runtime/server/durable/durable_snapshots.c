@@ -41,6 +41,7 @@ tps_durable_get_snapshot_options (TpsDurable *durable)
   return (TpsSnapshotOptions) {
     .disk = durable->disk,
     .folder = tps_data_folder_get_snapshots_path (durable->folder),
+    .history = tps_data_folder_get_history (durable->folder),
     .sequencer = durable->targets.sequencer,
     .tables = durable->targets.tables,
     .model = durable->targets.model,
@@ -104,6 +105,15 @@ tps_durable_write_snapshot (TpsDurable *durable, gboolean is_incremental, GError
   return TRUE;
 }
 
+gboolean
+tps_durable_write_needed_snapshot (TpsDurable *durable, gboolean is_incremental, GError **error)
+{
+  if (!tps_durable_write_snapshot (durable, is_incremental, error))
+    return FALSE;
+  tps_data_folder_raise (durable->folder, durable->snapshot.end_lsn, durable->snapshot.lsn);
+  return TRUE;
+}
+
 /* Writes an automatic snapshot. No caller receives its error, so the error is traced here. */
 static gboolean
 write_due_snapshot (gpointer user_data)
@@ -144,7 +154,7 @@ run_snapshot (gpointer data)
 static gboolean
 write_next_snapshot (gpointer user_data, GError **error)
 {
-  return tps_durable_write_snapshot (user_data, TRUE, error);
+  return tps_durable_write_needed_snapshot (user_data, TRUE, error);
 }
 
 static void

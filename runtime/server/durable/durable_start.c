@@ -19,6 +19,12 @@ static TpsTraceEvent snapshot_restored = TPS_TRACE_EVENT ("snapshot_restored", T
 static TpsTraceEvent recovery_done = TPS_TRACE_EVENT ("recovery_done", TPS_TRACE_INFO);
 static TpsTraceEvent recovery_failed = TPS_TRACE_EVENT ("recovery_failed", TPS_TRACE_ERROR);
 
+static void
+note_reached (gpointer user_data, gint64 durable_lsn)
+{
+  tps_data_folder_raise (user_data, durable_lsn, 0);
+}
+
 /* Opens the log for a state that contains all commands up to `lsn`. */
 static gboolean
 open_log_after (TpsDurable *durable, const TpsDurableOptions *options, gint64 lsn,
@@ -28,6 +34,11 @@ open_log_after (TpsDurable *durable, const TpsDurableOptions *options, gint64 ls
 
   log.interval_ns = options->interval_ns > 0 ? options->interval_ns : TPS_DURABILITY_INTERVAL_NS;
   log.first_lsn = lsn + 1;
+  log.id = tps_data_folder_get_history (durable->folder);
+  log.must_exist = tps_data_folder_get_lsn (durable->folder) > 0
+                   || tps_data_folder_get_snapshot_lsn (durable->folder) > 0;
+  log.reached = note_reached;
+  log.user_data = durable->folder;
   durable->recovery.first_lsn = log.first_lsn;
   durable->log = tps_log_open (durable->disk, tps_data_folder_get_log_path (durable->folder), &log,
                                found, error);
@@ -55,6 +66,20 @@ begin_with_copy (TpsDurable *durable, const TpsDurableOptions *options, TpsLogFo
 static gboolean
 check_log_end (TpsDurable *durable, const TpsLogFound *found, GError **error)
 {
+  const gchar *path = tps_data_folder_get_path (durable->folder);
+  gint64 reached_lsn = tps_data_folder_get_lsn (durable->folder);
+
+  if (found->last_lsn < reached_lsn)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
+                   "data directory %s: its log ends with LSN %" G_GINT64_FORMAT
+                   ", but had reached LSN %" G_GINT64_FORMAT
+                   ": segments are missing, or are older than the directory; restore the directory "
+                   "from a copy, or accept the loss with thriftps_log truncate %s "
+                   "--last-lsn=%" G_GINT64_FORMAT " --force",
+                   path, found->last_lsn, reached_lsn, path, found->last_lsn);
+      return FALSE;
+    }
   if (found->last_lsn >= durable->snapshot.end_lsn)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
@@ -92,13 +117,28 @@ open_log (TpsDurable *durable, const TpsDurableOptions *options, GError **error)
   return TRUE;
 }
 
+static gboolean
+check_snapshot (TpsDurable *durable, GError **error)
+{
+  gint64 needed_lsn = tps_data_folder_get_snapshot_lsn (durable->folder);
+
+  if (durable->snapshot.lsn >= needed_lsn)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
+               "data directory %s: a snapshot is missing: that of LSN %" G_GINT64_FORMAT
+               ", or a later one; it has imported or restored rows, which are not in the log; "
+               "restore the snapshot or the directory from a copy",
+               tps_data_folder_get_path (durable->folder), needed_lsn);
+  return FALSE;
+}
+
 gboolean
 tps_durable_open_state (TpsDurable *durable, const TpsDurableOptions *options, GError **error)
 {
   TpsSnapshotOptions snapshots = tps_durable_get_snapshot_options (durable);
 
   return tps_snapshot_find (&snapshots, &durable->snapshot, error)
-         && open_log (durable, options, error);
+         && check_snapshot (durable, error) && open_log (durable, options, error);
 }
 
 /* Restores the copy. The log does not contain its state, so a snapshot in this directory must make
@@ -109,7 +149,7 @@ restore_copy (TpsDurable *durable, GError **error)
   TpsSnapshotOptions options = tps_durable_get_snapshot_options (durable);
 
   return tps_snapshot_restore_copy (&options, durable->restore_from, error)
-         && tps_durable_write_snapshot (durable, FALSE, error);
+         && tps_durable_write_needed_snapshot (durable, FALSE, error);
 }
 
 static void

@@ -52,7 +52,7 @@ check_reach (const TpsLog *log, const TpsLogEnd *end, GError **error)
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                "%s: commands are needed from LSN %" G_GINT64_FORMAT
                " on, but the log has LSN %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT
-               "; use the snapshots that belong to it",
+               ": segments or snapshots are missing; restore the data directory from a copy",
                log->folder.path, wanted, end->first_lsn, end->last_lsn);
   return FALSE;
 }
@@ -95,6 +95,8 @@ recover (TpsLog *log, TpsLogFound *found, GError **error)
   log->base_lsn = last_lsn;
   tps_log_writer_init (&log->writer, folder, last_lsn, last_number, options->segment_bytes,
                        options->max_staged_bytes / 2, options->interval_ns);
+  log->writer.reached = options->reached;
+  log->writer.reached_data = options->user_data;
   if (!tps_log_writer_begin (&log->writer, error))
     {
       tps_log_writer_clear (&log->writer);
@@ -118,7 +120,9 @@ tps_log_open_stepped (TpsDisk *disk, const gchar *path, const TpsLogOptions *opt
   TpsLog *log = g_new0 (TpsLog, 1);
 
   log->options = with_defaults (options);
-  if (!tps_log_folder_open (&log->folder, disk, path, TRUE, error) || !recover (log, found, error))
+  if (!tps_log_folder_open (&log->folder, disk, path, !log->options.must_exist, log->options.id,
+                            error)
+      || !recover (log, found, error))
     {
       g_prefix_error (error, "log: ");
       tps_log_folder_close (&log->folder);
@@ -174,6 +178,8 @@ tps_log_close (TpsLog *log, GError **error)
   for (guint i = 0; i < log->n_threads; i++)
     tps_sync_check (pthread_join (log->threads[i], NULL));
   is_kept = check_promises (&log->writer, error);
+  if (log->options.reached != NULL && log->writer.infos->len > 0)
+    log->options.reached (log->options.user_data, log->writer.durable_lsn);
   tps_log_writer_clear (&log->writer);
   tps_mutex_clear (&log->deleting);
   tps_log_folder_close (&log->folder);
@@ -250,11 +256,7 @@ tps_log_set_advanced (TpsLog *log, void (*advanced) (gpointer user_data, gint64 
 gchar *
 tps_log_dup_id (TpsLog *log)
 {
-  GString *text = g_string_new (NULL);
-
-  for (gsize i = 0; i < sizeof log->folder.id.bytes; i++)
-    g_string_append_printf (text, "%02x", log->folder.id.bytes[i]);
-  return g_string_free (text, FALSE);
+  return tps_log_id_to_text (&log->folder.id);
 }
 
 gint64

@@ -44,6 +44,15 @@ typedef struct
    * without a snapshot. A log that begins after this record, or ends before `first_lsn` - 1, is
    * refused. A new log begins with this LSN. */
   gint64 first_lsn;
+  /* The id of the log, TPS_LOG_ID_DIGITS hexadecimal digits: a new log gets it, and a log with a
+   * different one is refused. NULL: a new log gets a random id. Borrowed for the call. */
+  const gchar *id;
+  gboolean must_exist; /* a missing log is refused */
+  /* Optional: called when the first group of a segment is on the disk, before its commands end, and
+   * when a log with records is closed. A log that ends before `durable_lsn` later is incomplete.
+   * Thread: those of the log and of tps_log_close(), one at a time. */
+  void (*reached) (gpointer user_data, gint64 durable_lsn);
+  gpointer user_data;
   gint64 (*get_now_ns) (void); /* tps_clock_now_ns() */
   TpsBufferPool *pool;         /* borrowed; for reading; the default pool */
 } TpsLogOptions;
@@ -65,9 +74,9 @@ void tps_log_found_clear (TpsLogFound *found);
  * borrowed; `options` and `found` may be NULL. Errors name the file, the offset, the LSN and a
  * remedy:
  *   UNAVAILABLE         another process uses the folder
- *   INVALID_ARGUMENT    the folder is not that of a log, or has a different version; or the log
- *                       lacks records that `first_lsn` requires
- *   ABORTED             a segment is missing, or a record that was acknowledged is damaged
+ *   INVALID_ARGUMENT    the folder is not that of a log, or that of a log with a different id or
+ *                       version; or the log lacks records that `first_lsn` requires
+ *   ABORTED             the log or a segment is missing, or an acknowledged record is damaged
  *   RESOURCE_EXHAUSTED  no room for a segment
  *   others              those of the disk */
 TpsLog *tps_log_open (TpsDisk *disk, const gchar *path, const TpsLogOptions *options,

@@ -95,7 +95,7 @@ tps_log_check (TpsDisk *disk, const gchar *path, TpsLogVisit visit, gpointer use
   g_auto (TpsLogFolder) folder = { 0 };
 
   *report = (TpsLogReport) { 0 };
-  return tps_log_folder_open (&folder, disk, path, FALSE, error)
+  return tps_log_folder_open (&folder, disk, path, FALSE, NULL, error)
          && check_folder (&folder, visit, user_data, report, error);
 }
 
@@ -192,6 +192,6 @@ tps_log_truncate (TpsDisk *disk, const gchar *path, gint64 last_lsn, GError **er
 {
   g_auto (TpsLogFolder) folder = { 0 };
 
-  return tps_log_folder_open (&folder, disk, path, FALSE, error)
+  return tps_log_folder_open (&folder, disk, path, FALSE, NULL, error)
          && truncate_folder (&folder, last_lsn, error);
 }

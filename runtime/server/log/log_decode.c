@@ -583,7 +583,7 @@ tps_record_decode (TpsRecordDecoder *decoder, const TpsRecordHead *record, TpsBu
 gboolean
 tps_log_marker_parse (const gchar *text, TpsLogId *id, guint *version)
 {
-  gchar hex[2 * sizeof id->bytes + 1];
+  gchar hex[TPS_LOG_ID_DIGITS + 1];
   gint end = 0;
 
   if (sscanf (text, "thriftps log\nversion %u\n%n", version, &end) != 1 || end == 0)
@@ -592,11 +592,6 @@ tps_log_marker_parse (const gchar *text, TpsLogId *id, guint *version)
     return TRUE;
   text += end;
   end = 0;
-  if (sscanf (text, "id %32[0-9a-f]\n%n", hex, &end) != 1 || end == 0 || text[end] != '\0'
-      || strlen (hex) != 2 * sizeof id->bytes)
-    return FALSE;
-  for (gsize i = 0; i < sizeof id->bytes; i++)
-    id->bytes[i] = (guint8) (g_ascii_xdigit_value (hex[2 * i]) << 4
-                             | g_ascii_xdigit_value (hex[2 * i + 1]));
-  return TRUE;
+  return sscanf (text, "id %32[0-9a-f]\n%n", hex, &end) == 1 && end > 0 && text[end] == '\0'
+         && tps_log_id_parse (hex, id);
 }

@@ -427,11 +427,7 @@ tps_segment_encode_head (guint8 *block, const TpsSegmentHead *segment)
 gchar *
 tps_log_marker_to_text (const TpsLogId *id)
 {
-  GString *text = g_string_new (NULL);
+  g_autofree gchar *hex = tps_log_id_to_text (id);
 
-  g_string_append_printf (text, "thriftps log\nversion %d\nid ", TPS_LOG_VERSION);
-  for (gsize i = 0; i < sizeof id->bytes; i++)
-    g_string_append_printf (text, "%02x", id->bytes[i]);
-  g_string_append_c (text, '\n');
-  return g_string_free (text, FALSE);
+  return g_strdup_printf ("thriftps log\nversion %d\nid %s\n", TPS_LOG_VERSION, hex);
 }

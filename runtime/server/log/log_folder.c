@@ -35,15 +35,15 @@ write_file (TpsLogFolder *folder, const gchar *path, const gchar *text, GError *
 }
 
 static gboolean
-write_marker (TpsLogFolder *folder, GError **error)
+write_marker (TpsLogFolder *folder, const gchar *id, GError **error)
 {
   TpsDisk *disk = folder->disk;
   g_autofree gchar *path = path_of (folder, TPS_LOG_MARKER);
   g_autofree gchar *path_new = path_of (folder, MARKER_NEW);
   g_autofree gchar *text = NULL;
 
-  for (gsize i = 0; i < sizeof folder->id.bytes; i++)
-    folder->id.bytes[i] = (guint8) g_random_int_range (0, 256);
+  if (id == NULL || !tps_log_id_parse (id, &folder->id))
+    tps_log_id_draw (&folder->id);
   text = tps_log_marker_to_text (&folder->id);
   /* An interrupted start may have left this file. The error is ignored, because usually the file
    * does not exist. */
@@ -71,6 +71,20 @@ check_marker (TpsLogFolder *folder, const gchar *path, const gchar *text, GError
       return FALSE;
     }
   return TRUE;
+}
+
+static gboolean
+check_id (const TpsLogFolder *folder, const gchar *id, GError **error)
+{
+  g_autofree gchar *found = tps_log_id_to_text (&folder->id);
+
+  if (id == NULL || g_str_equal (id, found))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "%s: this is log %s of another server, but the data directory has log %s; restore "
+               "the log of this directory from a copy",
+               folder->path, found, id);
+  return FALSE;
 }
 
 static gboolean
@@ -113,11 +127,16 @@ check_is_new (const TpsLogFolder *folder, const gchar *const *names, gboolean ma
       break;
   if (*names == NULL && may_create)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "%s: not the folder of a log: it has no file " TPS_LOG_MARKER
-               "%s%s; choose a folder "
-               "that is empty or does not exist",
-               folder->path, *names != NULL ? ", but " : "", *names != NULL ? *names : "");
+  if (*names == NULL)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
+                 "%s: the log is missing; restore it from a copy, or begin with a snapshot in an "
+                 "empty data directory (--restore-from)",
+                 folder->path);
+  else
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "%s: not the folder of a log: it has no file " TPS_LOG_MARKER
+                 ", but %s; choose a folder that is empty or does not exist",
+                 folder->path, *names);
   return FALSE;
 }
 
@@ -181,9 +200,18 @@ make_folder (TpsLogFolder *folder, GError **error)
 static gboolean
 check_folder (TpsLogFolder *folder, gboolean may_create, GError **error)
 {
-  g_auto (GStrv) names = folder->disk->list (folder->disk, folder->path, error);
+  GError *failure = NULL;
+  g_auto (GStrv) names = folder->disk->list (folder->disk, folder->path, &failure);
   const gchar *const *list = (const gchar *const *) names;
 
+  if (g_error_matches (failure, TPS_ERROR, TPS_ERROR_NOT_FOUND))
+    {
+      g_clear_error (&failure);
+      names = g_new0 (gchar *, 1);
+      list = (const gchar *const *) names;
+    }
+  if (failure != NULL)
+    g_propagate_error (error, failure);
   return names != NULL
          && (g_strv_contains (list, TPS_LOG_MARKER)
              || check_is_new (folder, list, may_create, error));
@@ -201,7 +229,7 @@ lock_folder (TpsLogFolder *folder, GError **error)
 /* Reads the folder again under its lock, because another process may have changed it before this
  * one took the lock. */
 static gboolean
-read_folder (TpsLogFolder *folder, GError **error)
+read_folder (TpsLogFolder *folder, const gchar *id, GError **error)
 {
   g_auto (GStrv) names = folder->disk->list (folder->disk, folder->path, error);
   const gchar *const *list = (const gchar *const *) names;
@@ -209,18 +237,19 @@ read_folder (TpsLogFolder *folder, GError **error)
   if (names == NULL)
     return FALSE;
   if (!g_strv_contains (list, TPS_LOG_MARKER))
-    return check_is_new (folder, list, TRUE, error) && write_marker (folder, error);
-  return read_marker (folder, error) && add_segments (folder, list, error);
+    return check_is_new (folder, list, TRUE, error) && write_marker (folder, id, error);
+  return read_marker (folder, error) && check_id (folder, id, error)
+         && add_segments (folder, list, error);
 }
 
 gboolean
 tps_log_folder_open (TpsLogFolder *folder, TpsDisk *disk, const gchar *path, gboolean may_create,
-                     GError **error)
+                     const gchar *id, GError **error)
 {
   *folder = (TpsLogFolder) { .disk = disk, .path = g_strdup (path) };
   folder->segments = g_array_new (FALSE, FALSE, sizeof (TpsSegmentInfo));
   if ((!may_create || make_folder (folder, error)) && check_folder (folder, may_create, error)
-      && lock_folder (folder, error) && read_folder (folder, error))
+      && lock_folder (folder, error) && read_folder (folder, id, error))
     return TRUE;
   tps_log_folder_close (folder);
   return FALSE;

@@ -48,9 +48,10 @@ typedef struct
 void tps_log_end_clear (TpsLogEnd *end);
 
 /* Opens the folder `path` and locks it. `disk` is borrowed. Without `may_create`, a folder that is
- * not that of a log is refused, even if it is empty. Errors: see tps_log_open(). */
+ * not that of a log is refused, even if it is empty. `id`: see TpsLogOptions. Errors: see
+ * tps_log_open(). */
 gboolean tps_log_folder_open (TpsLogFolder *folder, TpsDisk *disk, const gchar *path,
-                              gboolean may_create, GError **error);
+                              gboolean may_create, const gchar *id, GError **error);
 /* Unlocks the folder and frees its contents. May be called for a folder that is all zero. */
 void tps_log_folder_close (TpsLogFolder *folder);
 

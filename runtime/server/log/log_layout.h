@@ -44,6 +44,16 @@ typedef struct
   guint32 n_zero_sectors; /* sectors of 512 zero bytes that were written as such */
 } TpsGroupHead;
 
+#define TPS_LOG_ID_DIGITS 32
+
+/* Sets `id` to random bytes. */
+void tps_log_id_draw (TpsLogId *id);
+/* Returns the id as hexadecimal digits. The caller owns the text. */
+gchar *tps_log_id_to_text (const TpsLogId *id);
+/* Reads TPS_LOG_ID_DIGITS lower-case hexadecimal digits, which must be the whole text. FALSE: they
+ * are not. */
+gboolean tps_log_id_parse (const gchar *text, TpsLogId *id);
+
 /* Returns the name of the file of segment `number`, such as "00000000000000000007.log". The caller
  * owns the name. */
 gchar *tps_log_segment_name (guint64 number);

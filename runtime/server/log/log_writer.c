@@ -419,22 +419,24 @@ write_sealed (TpsLogWriter *writer, GError **error)
   return FALSE;
 }
 
-static void
+/* Returns TRUE if the group was the first one of its segment. */
+static gboolean
 note_written (TpsLogWriter *writer, const TpsLogStage *stage)
 {
   gint64 n_bytes = tps_log_stage_get_bytes (stage);
   TpsSegmentInfo info = { .number = writer->segments.current.head.number,
                           .first_lsn = stage->first_lsn };
+  gboolean is_first = writer->segments.current.offset == TPS_LOG_FIRST_GROUP + n_bytes;
 
   if (n_bytes == 0)
-    return;
-  /* This was the first group of its segment. */
-  if (writer->segments.current.offset == TPS_LOG_FIRST_GROUP + n_bytes)
+    return FALSE;
+  if (is_first)
     g_array_append_val (writer->infos, info);
   g_array_index (writer->infos, TpsSegmentInfo, writer->infos->len - 1).n_bytes =
       writer->segments.current.offset;
   writer->durable_lsn = stage->last_lsn;
   writer->n_written += n_bytes;
+  return is_first;
 }
 
 static TpsLogStage *
@@ -453,10 +455,9 @@ end_written (TpsLogWriter *writer)
   GArray *waiting = stage->waiting;
   void (*advanced) (gpointer, gint64) = writer->advanced;
   gpointer advanced_data = writer->advanced_data;
-  gint64 lsn;
+  gboolean is_first = note_written (writer, stage);
+  gint64 lsn = writer->durable_lsn;
 
-  note_written (writer, stage);
-  lsn = writer->durable_lsn;
   writer->n_end_waiters++;
   while (writer->is_ending)
     tps_cond_wait (&writer->changed, &writer->lock);
@@ -473,6 +474,8 @@ end_written (TpsLogWriter *writer)
     tps_cond_broadcast (&writer->changed);
   tps_mutex_unlock (&writer->lock);
 
+  if (is_first && writer->reached != NULL)
+    writer->reached (writer->reached_data, lsn);
   tps_log_entries_end (writer->ending, lsn, NULL);
   if (advanced != NULL)
     advanced (advanced_data, lsn);

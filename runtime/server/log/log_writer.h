@@ -61,6 +61,8 @@ typedef struct
   gint64 promised_lsn; /* of the newest INTERVAL command that ended before its write; 0 = none */
   void (*advanced) (gpointer user_data, gint64 durable_lsn); /* NULL: not needed */
   gpointer advanced_data;
+  void (*reached) (gpointer user_data, gint64 durable_lsn); /* TpsLogOptions.reached */
+  gpointer reached_data;
   gint64 n_written; /* bytes */
   GArray *infos;    /* of TpsSegmentInfo, for segments with durable records */
 

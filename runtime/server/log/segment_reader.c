@@ -170,7 +170,9 @@ check_head (TpsSegmentReader *reader, TpsHeadVerdict verdict, guint32 version, g
       return FALSE;
     }
   if (memcmp (&reader->head.id, id, sizeof *id) != 0)
-    return refuse (reader, 0, "the segment belongs to another log", error);
+    return refuse (
+        reader, 0,
+        "the segment belongs to another log; restore the segment of this log from a copy", error);
   if (reader->head.number != number)
     return refuse (reader, 0, "the number in the segment differs from that of its file", error);
   return TRUE;

@@ -61,6 +61,7 @@ void
 tps_manifest_clear (TpsManifest *manifest)
 {
   g_clear_pointer (&manifest->tables, g_array_unref);
+  g_clear_pointer (&manifest->history, g_free);
   g_clear_pointer (&manifest->table_pushes.name, g_free);
   g_clear_pointer (&manifest->model.versions, g_array_unref);
   g_clear_pointer (&manifest->model.answers, g_array_unref);
@@ -222,8 +223,14 @@ tps_manifest_to_text (const TpsManifest *manifest)
 
   g_string_append_printf (json,
                           "{\"format\":\"" FORMAT "\",\"version\":%d,\n\"lsn\":%" G_GINT64_FORMAT
-                          ",\"end_lsn\":%" G_GINT64_FORMAT ",\n\"tables\":[",
+                          ",\"end_lsn\":%" G_GINT64_FORMAT,
                           TPS_MANIFEST_VERSION, manifest->lsn, manifest->end_lsn);
+  if (manifest->history != NULL)
+    {
+      g_string_append (json, ",\n\"history\":");
+      tps_json_append_string (json, manifest->history);
+    }
+  g_string_append (json, ",\n\"tables\":[");
   for (guint i = 0; i < manifest->tables->len; i++)
     {
       g_string_append (json, i > 0 ? ",\n" : "\n");
@@ -510,6 +517,12 @@ read_manifest (TpsJsonReader *json, GString *key, TpsManifest *manifest)
       manifest->lsn = tps_json_read_i64 (json);
     else if (g_str_equal (key->str, "end_lsn"))
       manifest->end_lsn = tps_json_read_i64 (json);
+    else if (g_str_equal (key->str, "history"))
+      {
+        tps_json_read_string (json, key);
+        g_free (manifest->history);
+        manifest->history = g_strdup (key->str);
+      }
     else if (g_str_equal (key->str, "tables"))
       read_tables (json, key, manifest);
     else if (g_str_equal (key->str, "table_pushes"))

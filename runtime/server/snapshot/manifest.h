@@ -61,6 +61,7 @@ typedef struct
 typedef struct
 {
   gint64 lsn, end_lsn;
+  gchar *history; /* the id of the data directory; NULL = none */
   GArray *tables; /* of TpsManifestTable */
   TpsManifestFile table_pushes;
   gboolean has_model; /* the server had a model server */

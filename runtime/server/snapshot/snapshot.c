@@ -190,7 +190,8 @@ find_earlier (Writing *writing)
   if (n == 0)
     return;
   writing->earlier_folder = g_build_filename (options->folder, names[n - 1], NULL);
-  if (!tps_manifest_read (&writing->earlier, options->disk, writing->earlier_folder, NULL))
+  if (!tps_manifest_read (&writing->earlier, options->disk, writing->earlier_folder, NULL)
+      || g_strcmp0 (writing->earlier.history, options->history) != 0)
     g_clear_pointer (&writing->earlier_folder, g_free);
 }
 
@@ -225,6 +226,7 @@ tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GE
   writing.folder = g_build_filename (options->folder, writing.name, NULL);
   tps_manifest_init (&writing.manifest);
   writing.manifest.lsn = lsn;
+  writing.manifest.history = g_strdup (options->history);
   find_earlier (&writing);
   ok = write_snapshot (&writing, info, error);
   tps_manifest_clear (&writing.manifest);
@@ -235,6 +237,20 @@ tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GE
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
+
+static gboolean
+check_history (const TpsSnapshotOptions *options, const TpsManifest *manifest, const gchar *folder,
+               GError **error)
+{
+  if (options->history == NULL || g_strcmp0 (manifest->history, options->history) == 0)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "%s: this is a snapshot of another server (history %s, and the data directory has "
+               "history %s); move it elsewhere; to begin with it, use --restore-from with an empty "
+               "data directory",
+               folder, manifest->history != NULL ? manifest->history : "not set", options->history);
+  return FALSE;
+}
 
 gboolean
 tps_snapshot_find (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GError **error)
@@ -252,7 +268,8 @@ tps_snapshot_find (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GEr
     return TRUE;
   folder = g_build_filename (options->folder, names[n - 1], NULL);
   tps_manifest_init (&manifest);
-  if (!tps_manifest_read (&manifest, options->disk, folder, error))
+  if (!tps_manifest_read (&manifest, options->disk, folder, error)
+      || !check_history (options, &manifest, folder, error))
     return FALSE;
   set_info (info, names[n - 1], &manifest);
   info->oldest_lsn = tps_snapshot_folder_get_lsn (names[0]);

@@ -40,6 +40,10 @@ typedef struct
   TpsDisk *disk;       /* borrowed */
   const gchar *folder; /* of all snapshots, e.g. "snapshots"; made if it is missing */
 
+  /* The id of the data directory: it is written to each snapshot, and a snapshot with a different
+   * one is refused. NULL = none. Borrowed. */
+  const gchar *history;
+
   /* Borrowed. The sequencer is that of `tables` and `model`, and must have an observer. `tables` or
    * `model` may be NULL. */
   TpsSequencer *sequencer;
@@ -105,7 +109,7 @@ gboolean tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo 
 /* Finds the newest snapshot with a manifest and sets `info`, with an empty name if there is none.
  * The whole manifest is checked, but the files are not read. Errors: those of the disk, ABORTED (a
  * manifest that is damaged or has a different version; the message names the file and the
- * offset). */
+ * offset), INVALID_ARGUMENT (a snapshot with a different history). */
 gboolean tps_snapshot_find (const TpsSnapshotOptions *options, TpsSnapshotInfo *info,
                             GError **error);
 

@@ -1,30 +1,36 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tests folders that a server must not or cannot use. The server must report the reason and
- * exit. */
+/* Tests folders that a server must not or cannot use, such as those with missing or foreign parts.
+ * The server must report the reason and exit. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <fstream>
 
-#include "tests/integration/durable/data_server.h"
+#include "plugin/wire/wire_durability.h"
+#include "tests/integration/durable/countable.h"
 
 namespace thriftps_test {
 namespace {
 
+using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+
+namespace fs = std::filesystem;
 
 /* Returns the error message of a server that cannot start. */
 std::string
-refusal (const std::string &folder, const std::vector<std::string> &flags = {})
+refusal (const std::string &folder, const std::vector<std::string> &flags = {}, int status = 1)
 {
   DataServer server (folder, flags);
 
   if (server.start ())
     return "it serves";
-  EXPECT_NE (server.process ().Wait (), 0);
+  EXPECT_EQ (server.process ().Wait (), status);
   return server.process ().ReadErrors ();
 }
 
@@ -84,7 +90,7 @@ TEST (DataFolder, thatCannotBeWrittenIsRefused)
 {
   const std::string path = new_folder () + "/file";
 
-  EXPECT_THAT (refusal ("/proc/self/data"), HasSubstr ("/proc/self/data"));
+  EXPECT_THAT (refusal ("/proc/self/data", {}, 2), HasSubstr ("/proc/self/data"));
   write_file (path, "");
   EXPECT_THAT (refusal (path), HasSubstr (path));
 }
@@ -121,6 +127,204 @@ TEST (DataFolder, aLogThatCannotBeAppliedEndsTheServer)
   smaller.start ();
   EXPECT_EQ (smaller.process ().Wait (), 1);
   EXPECT_THAT (smaller.process ().ReadErrors (), HasSubstr ("command 1 of the log"));
+}
+
+/* ---- missing and foreign parts --------------------------------------------------------------- */
+
+namespace {
+
+std::string
+segment (int number)
+{
+  return "/log/0000000000000000000" + std::to_string (number) + ".log";
+}
+
+/* Makes a directory with three segments, since each start begins a segment. Start i counts in row
+ * i. The last server is killed if `is_killed` is true. */
+std::string
+make_parts (bool has_snapshot = false, bool is_killed = false)
+{
+  const std::string folder = new_folder () + "/data";
+  DataServer server (folder);
+
+  for (int i = 0; i < 3; i++)
+    {
+      gboolean is_incremental = FALSE;
+
+      EXPECT_TRUE (server.start ()) << server.process ().ReadErrors ();
+      server.wait_until_live ();
+      RawClient connection (server.address ());
+      if (i == 0)
+        create_counts (connection, 4);
+      EXPECT_EQ (count (connection, { i }), 0);
+      if (i == 1 && has_snapshot)
+        {
+          EXPECT_EQ (ErrorCode (connection.Call ("Durability:snapshot",
+                                                 fields_of<tps_snapshot_rpc> (&is_incremental))),
+                     0);
+        }
+      if (i == 2 && is_killed)
+        server.kill ();
+      else
+        EXPECT_EQ (server.stop (), 0);
+    }
+  return folder;
+}
+
+std::vector<int>
+counts_of (const std::string &folder, const std::vector<std::string> &flags = {})
+{
+  DataServer server (folder, flags);
+
+  EXPECT_TRUE (server.start ()) << server.process ().ReadErrors ();
+  server.wait_until_live ();
+  RawClient connection (server.address ());
+  return read_counts (connection, 4);
+}
+
+void
+remove_segments (const std::string &folder)
+{
+  for (int number = 1; number <= 3; number++)
+    fs::remove (folder + segment (number));
+}
+
+void
+replace (const std::string &part, const std::string &other)
+{
+  fs::remove_all (part);
+  fs::copy (other, part, fs::copy_options::recursive);
+}
+
+} // namespace
+
+TEST (DataFolder, withoutItsLogIsRefused)
+{
+  for (bool has_snapshot : { false, true })
+    {
+      const std::string folder = make_parts (has_snapshot);
+      const std::string aside = new_folder ();
+
+      fs::rename (folder + "/log", aside + "/log");
+      EXPECT_THAT (refusal (folder), AllOf (HasSubstr (folder + "/log"), HasSubstr ("missing"),
+                                            HasSubstr ("--restore-from")));
+      fs::rename (folder + "/FORMAT", aside + "/FORMAT");
+      if (has_snapshot)
+        {
+          EXPECT_THAT (refusal (folder), HasSubstr ("not empty and has no file FORMAT"));
+        }
+      fs::rename (aside + "/FORMAT", folder + "/FORMAT");
+      fs::remove_all (folder + "/log");
+      fs::rename (aside + "/log", folder + "/log");
+      EXPECT_THAT (counts_of (folder), ElementsAre (1, 1, 1, 0)) << "nothing was changed";
+    }
+}
+
+TEST (DataFolder, withoutAnySegmentIsRefused)
+{
+  for (bool has_snapshot : { false, true })
+    for (bool is_killed : { false, true })
+      {
+        const std::string folder = make_parts (has_snapshot, is_killed);
+
+        remove_segments (folder);
+        EXPECT_THAT (refusal (folder), AllOf (HasSubstr (folder), HasSubstr ("had reached LSN 4"),
+                                              HasSubstr ("thriftps_log truncate")));
+      }
+}
+
+TEST (DataFolder, withoutOneOfItsSegmentsIsRefused)
+{
+  const char *reasons[] = { "commands are needed from LSN 1 on",
+                            "00000000000000000002.log is missing", "had reached LSN 4" };
+
+  for (bool is_killed : { false, true })
+    for (int number = 1; number <= 3; number++)
+      {
+        const std::string folder = make_parts (false, is_killed);
+
+        fs::remove (folder + segment (number));
+        EXPECT_THAT (refusal (folder), AllOf (HasSubstr (folder), HasSubstr (reasons[number - 1]),
+                                              HasSubstr ("from a copy")))
+            << is_killed;
+      }
+}
+
+TEST (DataFolder, withALogFromAnotherTimeIsRefused)
+{
+  const std::string folder = make_parts (), aside = new_folder ();
+
+  fs::copy (folder + "/log", aside + "/log", fs::copy_options::recursive);
+  {
+    DataServer server (folder);
+
+    ASSERT_TRUE (server.start ());
+    server.wait_until_live ();
+    RawClient connection (server.address ());
+    EXPECT_EQ (count (connection, { 3 }), 0);
+    server.kill ();
+  }
+  replace (folder + "/log", aside + "/log");
+  EXPECT_THAT (refusal (folder),
+               AllOf (HasSubstr ("ends with LSN 4"), HasSubstr ("had reached LSN 5")));
+}
+
+TEST (DataFolder, withPartsOfAnotherServerIsRefused)
+{
+  const std::string other = make_parts (), log = make_parts (), snapshots = make_parts (true);
+
+  for (int number = 1; number <= 3; number++)
+    {
+      const std::string folder = make_parts ();
+
+      replace (folder + segment (number), other + segment (number));
+      EXPECT_THAT (refusal (folder),
+                   AllOf (HasSubstr (segment (number).substr (5)),
+                          HasSubstr ("belongs to another log"), HasSubstr ("from a copy")));
+    }
+  replace (log + "/log", other + "/log");
+  EXPECT_THAT (refusal (log), AllOf (HasSubstr (log + "/log"), HasSubstr ("another server")));
+  replace (snapshots + "/snapshots", make_parts (true) + "/snapshots");
+  EXPECT_THAT (refusal (snapshots),
+               AllOf (HasSubstr (snapshots + "/snapshots/snapshot-"), HasSubstr ("another server"),
+                      HasSubstr ("--restore-from")));
+}
+
+/* The log has holes instead of the rows of imported tables. */
+TEST (DataFolder, withoutTheSnapshotOfAnImportIsRefused)
+{
+  const std::string folder = new_folder (), from = make_parts (true);
+  DataServer server (folder, { "--import-dir=" + from });
+  gchar *snapshots[] = { const_cast<gchar *> ("snapshots"), nullptr };
+  TpsRestoreArguments arguments = { snapshots, {} };
+
+  ASSERT_TRUE (server.start ());
+  server.wait_until_live ();
+  EXPECT_EQ (ErrorCode (RawClient (server.address ())
+                            .Call ("Durability:restore", fields_of<tps_restore_rpc> (&arguments))),
+             0);
+  EXPECT_EQ (server.stop (), 0);
+  fs::remove_all (folder + "/snapshots");
+  EXPECT_THAT (refusal (folder), AllOf (HasSubstr (folder), HasSubstr ("snapshot"),
+                                        HasSubstr ("is missing"), HasSubstr ("from a copy")));
+}
+
+/* The ways in which OPERATING.md permits to move and remove parts. */
+TEST (DataFolder, thatWasMovedOrCutOnPurposeIsUsed)
+{
+  const std::string folder = make_parts (true), aside = new_folder ();
+
+  replace (aside + "/whole", folder);
+  EXPECT_THAT (counts_of (aside + "/whole"), ElementsAre (1, 1, 1, 0)) << "a copy";
+  EXPECT_THAT (counts_of (aside + "/new", { "--restore-from=" + folder + "/snapshots" }),
+               ElementsAre (1, 1, 0, 0));
+  EXPECT_THAT (counts_of (aside + "/new"), ElementsAre (1, 1, 0, 0)) << "it has its own snapshot";
+  fs::remove (folder + segment (3));
+  EXPECT_THAT (refusal (folder), HasSubstr ("had reached LSN 4"));
+  ServerProcess truncate ({ "truncate", folder, "--last-lsn=3", "--force" },
+                          "plugin/app/thriftps_log");
+  EXPECT_EQ (truncate.Wait (), 0) << truncate.ReadErrors ();
+  EXPECT_THAT (counts_of (folder), ElementsAre (1, 1, 0, 0)) << "the loss was accepted";
 }
 
 } // namespace thriftps_test
