@@ -109,8 +109,9 @@ struct TpsDisk
    * g_strfreev(). */
   GStrv (*list) (TpsDisk *disk, const gchar *path, GError **error);
 
-  /* Creates the lock file `path` and locks it for this process until close(). UNAVAILABLE: another
-   * process holds the lock. */
+  /* Locks `path` for this process until close(): a folder, or a lock file, which is created if it
+   * is missing. A file system may be unable to lock a folder, which is then not locked.
+   * UNAVAILABLE: another process holds the lock. */
   TpsDiskFile *(*lock) (TpsDisk *disk, const gchar *path, GError **error);
 
   /* Closes the disk; no file may be open. */

@@ -223,7 +223,9 @@ lock_folder (TpsLogFolder *folder, GError **error)
   g_autofree gchar *path = path_of (folder, TPS_LOG_LOCK);
 
   folder->lock = folder->disk->lock (folder->disk, path, error);
-  return folder->lock != NULL;
+  if (folder->lock != NULL)
+    folder->folder_lock = folder->disk->lock (folder->disk, folder->path, error);
+  return folder->folder_lock != NULL;
 }
 
 /* Reads the folder again under its lock, because another process may have changed it before this
@@ -260,7 +262,9 @@ tps_log_folder_close (TpsLogFolder *folder)
 {
   if (folder->lock != NULL)
     folder->disk->close (folder->lock);
-  folder->lock = NULL;
+  if (folder->folder_lock != NULL)
+    folder->disk->close (folder->folder_lock);
+  folder->lock = folder->folder_lock = NULL;
   g_clear_pointer (&folder->path, g_free);
   g_clear_pointer (&folder->segments, g_array_unref);
 }

@@ -29,7 +29,9 @@ typedef struct
   TpsDisk *disk; /* borrowed */
   gchar *path;
   TpsLogId id;
-  TpsDiskFile *lock;
+  TpsDiskFile *lock; /* of TPS_LOG_LOCK, which names its owner */
+  TpsDiskFile
+      *folder_lock; /* of the folder itself: the lock file may be deleted while it is locked */
   GArray *segments; /* of TpsSegmentInfo; their numbers have no gaps */
 } TpsLogFolder;
 

@@ -401,19 +401,22 @@ write_owner (const TpsPosixFile *file)
     g_debug ("%s: %s", file->path, g_strerror (errno));
 }
 
+/* EBADF: NFS locks only files that are open for writing, and a folder cannot be. */
 static TpsDiskFile *
 posix_lock (TpsDisk *disk, const gchar *path, GError **error)
 {
   gint fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE);
   TpsPosixFile *file;
 
+  if (fd < 0 && errno == EISDIR)
+    fd = open (path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0)
     {
       tps_disk_set_error (error, "open", path, errno);
       return NULL;
     }
   file = new_file (disk, fd, path);
-  if (flock (fd, LOCK_EX | LOCK_NB) == 0)
+  if (flock (fd, LOCK_EX | LOCK_NB) == 0 || errno == EBADF)
     {
       write_owner (file);
       return &file->base;

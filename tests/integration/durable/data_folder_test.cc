@@ -65,6 +65,10 @@ TEST (DataFolder, isOfOneProcess)
   first.wait_until_live ();
   EXPECT_THAT (refusal (folder), HasSubstr (folder));
   EXPECT_THAT (refusal (folder), HasSubstr ("another process"));
+  fs::remove (folder + "/LOCK");
+  fs::remove (folder + "/log/LOCK");
+  EXPECT_THAT (refusal (folder), HasSubstr ("another process")) << "the lock files were deleted";
+  EXPECT_THAT (refusal (folder), HasSubstr ("another process")) << "there are new lock files";
   first.kill ();
   ASSERT_TRUE (first.start ()) << "the lock of a process that was killed is gone";
   first.wait_until_live ();
