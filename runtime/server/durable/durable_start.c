@@ -197,6 +197,8 @@ end_recovery (TpsDurable *durable, const GError *error)
   if (error == NULL && durable->targets.restored != NULL)
     durable->targets.restored (durable->targets.user_data);
   tps_durable_enter (durable, error == NULL ? TPS_DURABLE_LIVE : TPS_DURABLE_FAILED, error);
+  if (error == NULL)
+    tps_durable_check_log (durable, 0, NULL); /* the disk may be full already */
   if (durable->targets.recovered != NULL)
     durable->targets.recovered (durable->targets.user_data, error);
 }

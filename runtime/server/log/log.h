@@ -77,7 +77,7 @@ void tps_log_found_clear (TpsLogFound *found);
  *   INVALID_ARGUMENT    the folder is not that of a log, or that of a log with a different id or
  *                       version; or the log lacks records that `first_lsn` requires
  *   ABORTED             the log or a segment is missing, or an acknowledged record is damaged
- *   RESOURCE_EXHAUSTED  no room for a segment
+ *   RESOURCE_EXHAUSTED  no room for a new log
  *   others              those of the disk */
 TpsLog *tps_log_open (TpsDisk *disk, const gchar *path, const TpsLogOptions *options,
                       TpsLogFound *found, GError **error);

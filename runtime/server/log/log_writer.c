@@ -40,15 +40,6 @@ tps_log_writer_init (TpsLogWriter *writer, const TpsLogFolder *folder, gint64 la
   tps_segment_writer_init (&writer->segments, folder, last_number, segment_bytes);
 }
 
-gboolean
-tps_log_writer_begin (TpsLogWriter *writer, GError **error)
-{
-  if (!tps_segment_writer_make_spare (&writer->segments, error))
-    return FALSE;
-  writer->room = tps_segment_writer_get_room (&writer->segments);
-  return TRUE;
-}
-
 void
 tps_log_writer_clear (TpsLogWriter *writer)
 {
@@ -373,6 +364,22 @@ note_result (TpsLogWriter *writer, GError *error, gint64 now_ns)
     writer->failure = error;
   else
     g_error_free (error);
+}
+
+gboolean
+tps_log_writer_begin (TpsLogWriter *writer, GError **error)
+{
+  GError *failure = NULL;
+
+  tps_segment_writer_make_spare (&writer->segments, &failure);
+  if (failure != NULL && !g_error_matches (failure, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED))
+    {
+      g_propagate_error (error, failure);
+      return FALSE;
+    }
+  note_room (writer);
+  note_result (writer, failure, tps_clock_now_ns ());
+  return TRUE;
 }
 
 /* Makes the next segment. Reserving room and syncing take long, so the other thread may write to

@@ -77,7 +77,8 @@ typedef struct
 void tps_log_writer_init (TpsLogWriter *writer, const TpsLogFolder *folder, gint64 last_lsn,
                           guint64 last_number, gint64 segment_bytes, gsize stage_bytes,
                           gint64 interval_ns);
-/* Makes the first segment. Must be called before the first step. Errors: those of the disk. */
+/* Makes the first segment. Must be called before the first step. If there is no room, the steps try
+ * again. Errors: those of the disk, but not RESOURCE_EXHAUSTED. */
 gboolean tps_log_writer_begin (TpsLogWriter *writer, GError **error);
 /* Frees the contents of the writer. No step may be in progress. Waiting entries are not ended. */
 void tps_log_writer_clear (TpsLogWriter *writer);

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <thread>
 
 #include "plugin/wire/wire_durability.h"
 #include "tests/integration/durable/countable.h"
@@ -241,6 +242,44 @@ TEST_F (Faults, ADiskIsFullForAWhile)
   EXPECT_EQ (code, 0) << "goes on by itself";
   EXPECT_TRUE (was_full);
   EXPECT_THAT (counts_after_restart (), ElementsAre (n_counted, n_counted, n_counted, n_counted));
+}
+
+/* A server that starts on a full disk answers lookups, and accepts changes when there is room. */
+TEST_F (Faults, ADiskIsFullAtTheStart)
+{
+  start ("reserve:full,after=1000");
+  {
+    RawClient connection (server_->address ());
+    EXPECT_EQ (count (connection, { 1 }), 0);
+  }
+  server_->kill ();
+  server_.reset (new DataServer (
+      folder_, { "--enable-faults", "--fault=reserve:full", "--services=EmbeddingTable" }));
+  ASSERT_TRUE (server_->start ()) << server_->process ().ReadErrors ();
+  for (int phase = 1; phase != 3;)
+    {
+      g_auto (TpsNodeInfo) info = server_->describe ();
+
+      phase = info.durability.phase;
+      ASSERT_TRUE (phase == 1 || phase == 3) << phase;
+    }
+  {
+    RawClient connection (server_->address ());
+    EXPECT_EQ (count (connection, { 2 }, "c", 1), kResourceExhausted);
+    EXPECT_THAT (read_counts (connection, 4), ElementsAre (0, 1, 0, 0)) << "lookups are answered";
+  }
+  EXPECT_EQ (server_->stop (), 0);
+  EXPECT_THAT (server_->process ().ReadErrors (), HasSubstr ("durability_changed phase=full"));
+
+  server_.reset (new DataServer (
+      folder_, { "--enable-faults", "--fault=reserve:full,count=2", "--services=EmbeddingTable" }));
+  ASSERT_TRUE (server_->start ()) << server_->process ().ReadErrors ();
+  RawClient connection (server_->address ());
+  int code;
+  while ((code = count (connection, { 2 }, "c", 1)) == kResourceExhausted || code == kUnavailable)
+    std::this_thread::yield ();
+  EXPECT_EQ (code, 0) << "there is room again";
+  EXPECT_THAT (counts_after_restart (), ElementsAre (0, 1, 1, 0));
 }
 
 /* Kills the server before the write, after the write, after the sync, or before the reply. Every
