@@ -20,6 +20,7 @@
 #define CIPHERS_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
 #define MAX_CHAIN_BYTES (64 << 10)
 #define MAX_CHAIN_DEPTH 8
+#define MAX_HELLO_BYTES (8 << 10)        /* of the lists in a ClientHello */
 #define MAX_FILE_BYTES (1 << 20)         /* of a certificate with its chain, or of a key */
 #define MAX_AUTHORITIES_BYTES (16 << 20) /* revocation lists may be long */
 #define CHUNK_BYTES 4096
@@ -254,6 +255,24 @@ load_certificate (const TpsTls *tls, SSL_CTX *context, gint64 *expiry_s, GError 
   return FALSE;
 }
 
+/* Refuses a ClientHello with long lists before OpenSSL copies them: it keeps up to nine bytes for
+ * each byte of the list of ciphers as long as the connection. */
+static int
+check_hello (SSL *ssl, int *alert, void *unused)
+{
+  const unsigned char *bytes;
+  size_t n_bytes = SSL_client_hello_get0_ciphers (ssl, &bytes), n_types = 0, n;
+  int *types = NULL;
+  gboolean ok = SSL_client_hello_get1_extensions_present (ssl, &types, &n_types) == 1;
+
+  for (size_t i = 0; ok && i < n_types; i++)
+    if (SSL_client_hello_get0_ext (ssl, (unsigned) types[i], &bytes, &n) == 1)
+      n_bytes += n;
+  OPENSSL_free (types);
+  *alert = SSL_AD_DECODE_ERROR;
+  return ok && n_bytes <= MAX_HELLO_BYTES ? SSL_CLIENT_HELLO_SUCCESS : SSL_CLIENT_HELLO_ERROR;
+}
+
 static void
 set_protocol (const TpsTls *tls, SSL_CTX *context)
 {
@@ -270,6 +289,7 @@ set_protocol (const TpsTls *tls, SSL_CTX *context)
   SSL_CTX_set_cipher_list (context, CIPHERS_1_2);
   SSL_CTX_set_num_tickets (context, 0);
   SSL_CTX_set_session_cache_mode (context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_client_hello_cb (context, check_hello, NULL);
   SSL_CTX_set_max_cert_list (context, MAX_CHAIN_BYTES);
   SSL_CTX_set_verify_depth (context, MAX_CHAIN_DEPTH);
   /* The file contains the chain. OpenSSL must not search the system's authorities for it in every

@@ -3,6 +3,8 @@
 // Tests peers that violate the protocol, over real sockets.
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include <memory>
 #include <vector>
@@ -12,11 +14,16 @@
 namespace thriftps_test {
 namespace {
 
-// Returns the first flight of a client, as OpenSSL writes it.
+// Returns the first flight of a client, as OpenSSL writes it, with so many names of protocols.
 std::string
-FirstFlight ()
+FirstFlight (int n_protocols = 0)
 {
   SSL_CTX *context = SSL_CTX_new (TLS_client_method ());
+  std::string protocols;
+  for (int i = 0; i < n_protocols; i++)
+    protocols += "\3abc";
+  SSL_CTX_set_alpn_protos (context, reinterpret_cast<const unsigned char *> (protocols.data ()),
+                           static_cast<unsigned> (protocols.size ()));
   SSL *ssl = SSL_new (context);
   BIO *out = BIO_new (BIO_s_mem ());
   char *bytes = nullptr;
@@ -95,6 +102,23 @@ TEST_F (TlsTest, ALongHelloIsChargedUntilTheEndOfTheHandshake)
   EXPECT_NE (peer.ReceiveFrame (), "");
   while (tps_budget_get_held (budgets_->channels) > gsize { 96 } << 10) // the end of `hello`
     std::this_thread::yield ();
+}
+
+// OpenSSL would keep copies of the lists as long as the connection.
+TEST_F (TlsTest, AHelloWithLongListsIsRefused)
+{
+  constexpr char alert = 21, handshake = 22; // types of records
+  for (int n_protocols : { 0, 1000, 4000, 16000 })
+    {
+      RawClient client (tcp_);
+      struct pollfd readable = { client.fd (), POLLIN, 0 };
+      char type = 0;
+      client.SendBytes (FirstFlight (n_protocols));
+      EXPECT_EQ (poll (&readable, 1, 60000), 1);
+      EXPECT_EQ (recv (client.fd (), &type, 1, 0), 1);
+      EXPECT_EQ (type, n_protocols <= 1000 ? handshake : alert) << n_protocols;
+    }
+  ExpectServes ();
 }
 
 TEST_F (TlsTest, TruncatedHandshakes)
