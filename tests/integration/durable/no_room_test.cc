@@ -139,6 +139,13 @@ TEST_F (NoRoom, IdlePeersLeaveDescriptorsToTheFilesAndToHttp)
        !is_closed (*idle.back ()) && count_descriptors (server_->process ().pid ()) < kDescriptors
        && steady_clock::now () < end;)
     std::this_thread::yield ();
+  EXPECT_THAT (get ("/healthz"), HasSubstr (" 200 "));
+  for (size_t i = 0; i < kDescriptors; i++)
+    idle.push_back (std::make_unique<RawClient> (http_.substr (http_.find ("127"))));
+  for (auto end = steady_clock::now () + kSoon;
+       !is_closed (*idle.back ()) && count_descriptors (server_->process ().pid ()) < kDescriptors
+       && steady_clock::now () < end;)
+    std::this_thread::yield ();
   for (int i = 1; i <= 6; i++)
     ASSERT_EQ (push_much (*client_, i), 0) << i;
   gboolean is_incremental = FALSE;
@@ -147,7 +154,6 @@ TEST_F (NoRoom, IdlePeersLeaveDescriptorsToTheFilesAndToHttp)
              0);
   EXPECT_EQ (read_counts (*client_, kRows), std::vector<int> ({ 0, 6 * 65536, 0, 0 }));
   EXPECT_TRUE (is_closed (*idle.back ())) << "peers beyond the limit are told at once";
-  EXPECT_THAT (get ("/healthz"), HasSubstr (" 200 "));
   idle.clear ();
   Message reply;
   for (auto end = steady_clock::now () + kSoon; reply == nullptr && steady_clock::now () < end;)
@@ -156,6 +162,18 @@ TEST_F (NoRoom, IdlePeersLeaveDescriptorsToTheFilesAndToHttp)
   EXPECT_EQ (server_->stop (), 0);
   EXPECT_THAT (server_->process ().ReadErrors (),
                AllOf (HasSubstr ("connection_refused"), HasSubstr ("ulimit -n")));
+}
+
+/* The program, but not the library, may change the limit of the process. */
+TEST (Descriptors, TheSoftLimitIsRaisedToTheHardOne)
+{
+  struct rlimit limit;
+  DataServer server (new_folder (), {},
+                     { "/bin/sh", "-c", "ulimit -Sn 100; ulimit -Hn 500; exec \"$@\"", "sh" });
+
+  ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
+  ASSERT_EQ (prlimit (server.process ().pid (), RLIMIT_NOFILE, nullptr, &limit), 0);
+  EXPECT_EQ (limit.rlim_cur, 500u);
 }
 
 TEST_F (NoRoom, ALackOfDescriptorsPasses)
