@@ -25,7 +25,7 @@ gboolean tps_snapshot_pace (TpsSnapshotPace *pace, gsize n_bytes, GError **error
 /* Calls options.held(), if it is set: `n_bytes` were read under a lock, which has been released. */
 void tps_snapshot_held (const TpsSnapshotPace *pace, gsize n_bytes);
 
-/* Returns TRUE if the length and the header of an open file are those of `file`. Errors: ABORTED. */
+/* Checks that the length and the header of an open file are those of `file`. Errors: ABORTED. */
 gboolean tps_snapshot_check_file (TpsSafetensorsReader *reader, const TpsManifestFile *file,
                                   GError **error);
 
