@@ -18,7 +18,9 @@
 #include "runtime/base/cores.h"
 #include "runtime/base/error.h"
 #include "runtime/base/process_numbers.h"
+#include "runtime/server/model/model_capture.h"
 #include "runtime/server/quota/quota_metrics.h"
+#include "runtime/server/tables/table_snapshot.h"
 
 /* The limit of the common segments of averages, and separately of models. It includes segments
  * that are kept for reuse. Clients that do not return segments can hold no more memory than
@@ -243,7 +245,7 @@ make_parameter_servers (TpsPlugin *plugin, const TpsPluginOptions *options, GErr
     updating.buffers = models = tps_buffer_pool_new (plugin->budgets->passes, plugin->budgets->kept,
                                                      MAX_KEPT_BYTES);
   updating.shared_versions = shared_versions = new_common_pool (plugin, plugin->budgets->passes);
-  updating.pushes.budget = plugin->budgets->windows;
+  updating.pushes.budget = plugin->budgets->model_windows;
   if (updating.n_trainers == 0)
     updating.n_trainers = averaging.n_trainers;
   if (updating.round_timeout_ns == 0)
@@ -290,7 +292,7 @@ make_tables (TpsPlugin *plugin, const TpsPluginOptions *options)
       tables.durability = tps_durable_get_durability (plugin->durable);
       tables.keeps_row_lsns = TRUE;
     }
-  tables.pushes.budget = plugin->budgets->windows;
+  tables.pushes.budget = plugin->budgets->table_windows;
   plugin->tables = tps_table_store_new (&tables);
   plugin->embedding = tps_embedding_tables_new (plugin->tables);
 }
@@ -332,6 +334,22 @@ make_objects (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error
   return TRUE;
 }
 
+static guint
+forget_push_clients (gpointer data, const gchar *tenant, gint64 idle_ns)
+{
+  const TpsPlugin *plugin = data;
+  guint n = 0;
+
+  if (plugin->tables != NULL)
+    n += tps_push_window_forget (tps_table_store_get_pushes (plugin->tables), tenant, idle_ns);
+  if (plugin->parameter_servers.updating != NULL)
+    n += tps_push_window_forget (tps_model_server_get_pushes (plugin->parameter_servers.updating),
+                                 tenant, idle_ns);
+  if (plugin->rendezvous != NULL)
+    n += tps_push_window_forget (tps_rendezvous_get_pushes (plugin->rendezvous), tenant, idle_ns);
+  return n;
+}
+
 static void
 describe (TpsPlugin *plugin, const TpsPluginOptions *options)
 {
@@ -345,6 +363,8 @@ describe (TpsPlugin *plugin, const TpsPluginOptions *options)
     .metrics = plugin->metrics,
     .get_table_bytes = plugin->embedding != NULL ? tps_embedding_tables_get_bytes : NULL,
     .tables = plugin->embedding,
+    .forget_push_clients = forget_push_clients,
+    .plugin = plugin,
     .durable = plugin->durable,
     .access = plugin->access,
   };

@@ -136,4 +136,10 @@ service Node {
   // --log-level: "info,server=debug". Returns the previous levels in the same form.
   // INVALID_ARGUMENT: the text cannot be parsed, and the levels stay as they were.
   string set_log_level(1: string levels) throws (1: ServiceError failure)
+  // Forgets the push ids of the clients of a tenant that have sent no push for idle_ms, of tables,
+  // of the model and of Rendezvous, and returns the number of these clients. Use it if the share of
+  // the tenant in the memory of push ids is full (see OPERATING.md). "" = callers without a tenant.
+  // If such a client repeats a push after the call, the push is applied again. With a data
+  // directory, a restart remembers the ids again unless a snapshot was written after the call.
+  i64 forget_push_clients(1: string tenant, 2: i64 idle_ms) throws (1: ServiceError failure)
 }

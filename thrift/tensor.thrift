@@ -75,7 +75,8 @@ struct Gradient {
 // `sequence` must grow with every push of a client; the server remembers a window of recent
 // sequences per client. The server does not apply a push under an id that was used before. If the
 // bytes are the same, the push is a repeat and receives the reply of the first push. Otherwise it
-// fails with DUPLICATE. `client` must therefore be unique to each start of each process.
+// fails with DUPLICATE. `client` must therefore be unique to each start of each process. A client
+// must not change its name more often: the server limits the names of each tenant.
 struct PushId {
   1: required string client
   2: required i64 sequence

@@ -173,7 +173,8 @@ static const TpsOption options[] = {
     .help = "Number of push ids that are remembered for each client (the newest ones)" },
   { "push-clients", TPS_OPTION_UINT, FIELD (plugin.pushes.max_clients), "N",
     G_STRINGIFY (TPS_PUSH_MAX_CLIENTS), .min = 1,
-    .help = "Maximum number of clients whose push ids are remembered" },
+    .help = "Maximum number of clients whose push ids are remembered with their "
+            "replies" },
   { "table-device", TPS_OPTION_OTHER, FIELD (plugin.table_place), "DEVICE", "cpu",
     .parse = parse_place, .expected = "cpu, cuda, cuda:N or cuda:N/host",
     .help = "Default device of embedding tables; with /host, the rows lie in host memory, where "

@@ -41,6 +41,8 @@ gboolean tps_call_charge (TpsCall *call, gsize n_bytes, GError **error);
 
 /* Returns the tenant of the caller, borrowed; NULL = the call has no limits. */
 TpsTenant *tps_call_get_tenant (TpsCall *call);
+/* Returns its name. Borrowed; lives as long as the server's quotas. */
+const gchar *tps_call_get_tenant_name (TpsCall *call);
 
 /* For the Chunks service: slows down the connection after a call that came in chunks was refused
  * with retry_after_ms = `wait_ms` (see TpsCarrierOps.throttle). Must be called before the

@@ -150,6 +150,12 @@ tps_call_get_tenant (TpsCall *call)
   return call->tenant;
 }
 
+const gchar *
+tps_call_get_tenant_name (TpsCall *call)
+{
+  return call->tenant != NULL ? tps_tenant_get_name (call->tenant) : NULL;
+}
+
 /* A call that has waited for a worker has begun later than it arrived, so its time of arrival is
  * not passed on. */
 gboolean

@@ -76,14 +76,13 @@ static void
 handle_create_table (TpsCall *call, gpointer service)
 {
   TpsEmbeddingTables *tables = service;
-  TpsTenant *tenant = tps_call_get_tenant (call);
   g_auto (TpsTableSpec) spec = { 0 };
   g_autoptr (GError) error = NULL;
 
   if (check_up (tables, &error) && tps_call_read_arguments (call, &spec, &error)
       && tps_call_check_table (call, spec.name, TPS_RIGHT_ADMIN, &error))
     {
-      spec.tenant = tenant != NULL ? g_strdup (tps_tenant_get_name (tenant)) : NULL;
+      spec.tenant = g_strdup (tps_call_get_tenant_name (call));
       tps_table_store_create (tables->store, &spec, &error);
     }
   tps_call_reply_done (call, error);
@@ -455,9 +454,9 @@ begin_push (Push *push, const TpsPushId *id, gsize n_bytes, guint n_gradients)
 
   push->push.client = id->client;
   push->push.sequence = id->sequence;
+  push->push.tenant = tps_call_get_tenant_name (push->call);
   push->push.may_wait = tps_call_may_wait (push->call);
   push->push.is_small = is_small;
-  push->push.tenant = tps_call_get_tenant (push->call);
   push->push.phases = tps_call_get_phases (push->call);
   push->push.began_ns = tps_call_get_began_ns (push->call);
   if (is_small)

@@ -9,6 +9,8 @@
 #include "runtime/base/trace.h"
 #include "runtime/base/version.h"
 
+#define NS_PER_MS G_GINT64_CONSTANT (1000000)
+
 static TpsTraceEvent log_level_changed = TPS_TRACE_EVENT ("log_level_changed", TPS_TRACE_INFO);
 
 static void
@@ -156,6 +158,30 @@ handle_set_log_level (TpsCall *call, gpointer service)
   tps_call_reply_value (call, &before);
 }
 
+static void
+handle_forget_push_clients (TpsCall *call, gpointer service)
+{
+  const TpsNode *node = service;
+  TpsForgetPushClientsArguments arguments = { NULL, 0 };
+  g_autoptr (GError) error = NULL;
+  gint64 n_clients = 0;
+
+  if (tps_call_read_arguments (call, &arguments, &error)
+      && (arguments.idle_ms < 0 || arguments.idle_ms > G_MAXINT64 / NS_PER_MS))
+    g_set_error (&error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "idle_ms: %" G_GINT64_FORMAT " is not in [0, %" G_GINT64_FORMAT "]",
+                 arguments.idle_ms, G_MAXINT64 / NS_PER_MS);
+  if (error == NULL && node->forget_push_clients != NULL)
+    n_clients = node->forget_push_clients (node->plugin,
+                                           *arguments.tenant != '\0' ? arguments.tenant : NULL,
+                                           arguments.idle_ms * NS_PER_MS);
+  g_free (arguments.tenant);
+  if (error == NULL)
+    tps_call_reply_value (call, &n_clients);
+  else
+    tps_call_reply_error (call, error);
+}
+
 static const TpsMethod methods[] = {
   { TPS_RIGHT_ANY, &tps_describe_rpc, handle_describe, TPS_METHOD_INLINE },
   { TPS_RIGHT_READ, &tps_get_metrics_rpc, handle_get_metrics,
@@ -166,6 +192,8 @@ static const TpsMethod methods[] = {
   { TPS_RIGHT_ADMIN, &tps_reload_access_rpc, handle_reload_access,
     TPS_METHOD_LONG }, /* reads files */
   { TPS_RIGHT_ADMIN, &tps_set_log_level_rpc, handle_set_log_level, TPS_METHOD_INLINE },
+  { TPS_RIGHT_ADMIN, &tps_forget_push_clients_rpc, handle_forget_push_clients,
+    TPS_METHOD_LONG }, /* visits up to a million clients */
   { 0 },
 };
 

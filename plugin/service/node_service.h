@@ -23,6 +23,9 @@ typedef struct
   /* Sets the bytes of embedding tables and their limit. NULL = there are no tables. Thread: any. */
   void (*get_table_bytes) (gpointer tables, gint64 *held, gint64 *max);
   gpointer tables;
+  /* Forgets push ids: as tps_push_window_forget(), in all push windows. Thread: any. */
+  guint (*forget_push_clients) (gpointer plugin, const gchar *tenant, gint64 idle_ns);
+  gpointer plugin;
   TpsDurable *durable; /* NULL = the server has no data directory */
   TpsTls *tls;         /* NULL = the server does not encrypt */
   TpsAccess *access;   /* NULL = the server has neither rules nor tokens */

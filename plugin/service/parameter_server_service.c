@@ -213,6 +213,7 @@ handle_update_and_fetch_model (TpsCall *call, gpointer service)
                           .gradients = arguments.gradients.tensors,
                           .client = arguments.push.client,
                           .sequence = arguments.push.sequence,
+                          .tenant = tps_call_get_tenant_name (call),
                           .version = arguments.version,
                           .may_wait = tps_call_may_wait (call),
                           .connection = tps_call_get_connection (call),

@@ -192,7 +192,8 @@ handle_add (TpsCall *call, gpointer service)
       tps_call_reply_error (call, error);
       return;
     }
-  push = (TpsRendezvousPush) { arguments.push.client, arguments.push.sequence };
+  push = (TpsRendezvousPush) { arguments.push.client, arguments.push.sequence,
+                               tps_call_get_tenant_name (call) };
   if (tps_rendezvous_store_add (rendezvous->store, arguments.key, arguments.amount, &push, &sum,
                                 &error))
     tps_call_reply_value (call, &sum);
@@ -237,6 +238,12 @@ static const TpsMethod methods[] = {
   { TPS_RIGHT_PUSH, &tps_rendezvous_remove_rpc, handle_remove, TPS_METHOD_INLINE },
   { 0 },
 };
+
+TpsPushWindow *
+tps_rendezvous_get_pushes (TpsRendezvous *rendezvous)
+{
+  return tps_rendezvous_store_get_pushes (rendezvous->store);
+}
 
 void
 tps_rendezvous_get_size (TpsRendezvous *rendezvous, guint *n_keys, guint *n_waiters)

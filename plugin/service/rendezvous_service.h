@@ -28,6 +28,9 @@ void tps_rendezvous_free (TpsRendezvous *rendezvous);
 /* Sets the numbers of keys and of pending calls. Thread: any. */
 void tps_rendezvous_get_size (TpsRendezvous *rendezvous, guint *n_keys, guint *n_waiters);
 
+/* Returns the window of push ids. Borrowed. */
+TpsPushWindow *tps_rendezvous_get_pushes (TpsRendezvous *rendezvous);
+
 /* Returns the service for a dispatcher. It borrows `rendezvous`. */
 TpsService tps_rendezvous_service (TpsRendezvous *rendezvous);
 

@@ -160,7 +160,7 @@ TpsRendezvousStore *
 tps_rendezvous_store_new (const TpsBudgets *budgets)
 {
   const TpsBudgets *charged = tps_budgets_or_none (budgets);
-  TpsPushWindowOptions pushes = { .budget = charged->windows };
+  TpsPushWindowOptions pushes = { .budget = charged->rendezvous_windows };
   TpsRendezvousStore *store = g_new0 (TpsRendezvousStore, 1);
 
   tps_mutex_init (&store->lock);
@@ -305,6 +305,12 @@ add_to_value (TpsRendezvousStore *store, const gchar *key, gint64 amount, gint64
   return set_value (store, key, value, ended, error);
 }
 
+TpsPushWindow *
+tps_rendezvous_store_get_pushes (TpsRendezvousStore *store)
+{
+  return store->pushes;
+}
+
 static TpsPushDigest
 digest_addition (const gchar *key, gint64 amount)
 {
@@ -323,9 +329,9 @@ add_once (TpsRendezvousStore *store, const gchar *key, gint64 amount, const TpsR
 {
   TpsPushDigest digest = digest_addition (key, amount);
   g_autoptr (GError) failure = NULL;
-  TpsPushRequest request = { .client = push->client,
-                             .sequence = push->sequence,
-                             .digest = &digest };
+  TpsPushRequest request = {
+    .client = push->client, .sequence = push->sequence, .digest = &digest, .tenant = push->tenant
+  };
   TpsPushVerdict verdict = tps_push_window_begin (store->pushes, &request, sum, error);
 
   if (verdict != TPS_PUSH_NEW)

@@ -10,6 +10,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/server/budgets.h"
+#include "runtime/server/push_window.h"
 
 G_BEGIN_DECLS
 
@@ -43,12 +44,16 @@ typedef struct
 {
   const gchar *client;
   gint64 sequence;
+  const gchar *tenant; /* of the caller; NULL = none */
 } TpsRendezvousPush;
 
 /* Creates a store, owned by the caller. Keys, values and waiters are charged to the rendezvous
  * budget, push ids to the budget of windows. A value is charged until its last reader has released
  * it. References to the budgets are taken; `budgets` NULL = nothing is charged. */
 TpsRendezvousStore *tps_rendezvous_store_new (const TpsBudgets *budgets);
+
+/* Returns the window of push ids. Borrowed. */
+TpsPushWindow *tps_rendezvous_store_get_pushes (TpsRendezvousStore *store);
 
 /* Frees a store, which must have been shut down: no call may be pending. */
 void tps_rendezvous_store_free (TpsRendezvousStore *store);

@@ -42,6 +42,7 @@ const TpsRpc *const tps_contract[] = {
   &tps_reload_certificates_rpc,
   &tps_reload_access_rpc,
   &tps_set_log_level_rpc,
+  &tps_forget_push_clients_rpc,
   &tps_average_gradient_rpc,
   &tps_reset_state_rpc,
   &tps_init_model_rpc,

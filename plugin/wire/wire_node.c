@@ -193,3 +193,18 @@ static const TpsField levels_arguments[] = {
 static const TpsField levels_result = { "levels", .kind = &tps_kind_string };
 
 const TpsRpc tps_set_log_level_rpc = { SERVICE, "set_log_level", levels_arguments, &levels_result };
+
+/* ---- forget_push_clients -------------------------------------------------------------------- */
+
+static const TpsField forget_arguments[] = {
+  { "tenant", 1, TPS_FIELD_REQUIRED, &tps_kind_string, NULL,
+    G_STRUCT_OFFSET (TpsForgetPushClientsArguments, tenant) },
+  { "idle_ms", 2, TPS_FIELD_REQUIRED, &tps_kind_i64, NULL,
+    G_STRUCT_OFFSET (TpsForgetPushClientsArguments, idle_ms) },
+  { NULL },
+};
+
+static const TpsField n_forgotten = { "clients", .kind = &tps_kind_i64 };
+
+const TpsRpc tps_forget_push_clients_rpc = { SERVICE, "forget_push_clients", forget_arguments,
+                                             &n_forgotten };

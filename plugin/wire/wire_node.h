@@ -55,6 +55,14 @@ extern const TpsRpc tps_reload_certificates_rpc;
 extern const TpsRpc tps_reload_access_rpc;
 extern const TpsRpc tps_set_log_level_rpc; /* gchar * -> gchar *, both owned after reading */
 
+typedef struct
+{
+  gchar *tenant; /* "" = callers without a tenant; owned after reading */
+  gint64 idle_ms;
+} TpsForgetPushClientsArguments;
+
+extern const TpsRpc tps_forget_push_clients_rpc; /* TpsForgetPushClientsArguments -> gint64 */
+
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsNodeInfo, tps_node_info_clear)
 
 G_END_DECLS

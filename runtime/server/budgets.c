@@ -17,6 +17,8 @@
 #define TRANSFERS_SHARE 0.5
 #define TABLES_SHARE 0.8
 #define WINDOWS_SHARE 0.1
+#define TABLE_WINDOWS_SHARE 0.5 /* of the push windows */
+#define OTHER_WINDOWS_SHARE 0.25
 #define PASSES_SHARE 0.5
 #define MAX_RENDEZVOUS_BYTES ((gsize) 256 << 20)
 /* One part in HEADROOM_PART of the process budget is reserved for small requests and replies. */
@@ -83,7 +85,7 @@ tps_budgets_new (const TpsBudgetLimits *limits)
   static const TpsBudgetLimits defaults;
   gsize memory = get_shared_memory ();
   TpsBudgets *budgets = g_new0 (TpsBudgets, 1);
-  gsize pending;
+  gsize pending, windows;
 
   if (limits == NULL)
     limits = &defaults;
@@ -112,6 +114,13 @@ tps_budgets_new (const TpsBudgetLimits *limits)
                                "--max-table-mib");
   budgets->windows = tps_budget_new (budgets->process, "push windows",
                                      share_of (memory, WINDOWS_SHARE));
+  windows = tps_budget_get_max (budgets->windows);
+  budgets->table_windows = tps_budget_new (budgets->windows, "push windows of tables",
+                                           share_of (windows, TABLE_WINDOWS_SHARE));
+  budgets->model_windows = tps_budget_new (budgets->windows, "push windows of the model",
+                                           share_of (windows, OTHER_WINDOWS_SHARE));
+  budgets->rendezvous_windows = tps_budget_new (budgets->windows, "push windows of the rendezvous",
+                                                share_of (windows, OTHER_WINDOWS_SHARE));
   budgets->rendezvous = tps_budget_new (budgets->process, "rendezvous", MAX_RENDEZVOUS_BYTES);
   budgets->channels = tps_budget_new (budgets->process, "encrypted connections", 0);
   budgets->passes = tps_budget_new (budgets->process, "passes of trainers",
@@ -198,6 +207,9 @@ tps_budgets_free (TpsBudgets *budgets)
   tps_budget_unref (budgets->passes);
   tps_budget_unref (budgets->channels);
   tps_budget_unref (budgets->rendezvous);
+  tps_budget_unref (budgets->rendezvous_windows);
+  tps_budget_unref (budgets->model_windows);
+  tps_budget_unref (budgets->table_windows);
   tps_budget_unref (budgets->windows);
   tps_budget_unref (budgets->tables);
   tps_budget_unref (budgets->transfers);

@@ -13,7 +13,9 @@
  *                     lookups; temporary space
  *   ├── transfers     chunked requests and replies
  *   ├── tables        rows, optimizer state and bookkeeping of embedding tables
- *   ├── windows       push windows, which recognise repeated pushes
+ *   ├── windows       push windows, which recognise repeated pushes; at most half for
+ *   │                 table_windows, a quarter for model_windows and rendezvous_windows each, so
+ *   │                 that none of them depends on the others
  *   ├── rendezvous    keys, values and waiters of the rendezvous store
  *   ├── channels      buffers and keys of encrypted connections
  *   ├── passes        models of the updating server; in thriftps_server all memory from the default
@@ -39,6 +41,9 @@ typedef struct
   TpsBudget *transfers;
   TpsBudget *tables;
   TpsBudget *windows;
+  TpsBudget *table_windows;
+  TpsBudget *model_windows;
+  TpsBudget *rendezvous_windows;
   TpsBudget *rendezvous;
   TpsBudget *channels;
   TpsBudget *passes;

@@ -40,6 +40,7 @@ typedef struct
   const gchar *client; /* NULL: the push has no id, and the other fields are not set */
   gint64 sequence;
   TpsPushDigest digest;
+  const gchar *tenant; /* of the caller; NULL = none */
 } TpsCommandId;
 
 /* The effect of a command on one of the tables that it names. */

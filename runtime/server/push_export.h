@@ -31,9 +31,14 @@ void tps_push_export_begin (TpsPushWindow *window);
 gboolean tps_push_export_some (TpsPushWindow *window, GByteArray *records);
 
 /* Adds the whole records at the beginning of `records` to the window, and sets `n_used` to their
- * length. No request may use the window yet. If there is no room for a client, clients are
- * forgotten as usual. FALSE: the bytes after `n_used` are not a record. */
+ * length. No request may use the window yet. No client is forgotten: clients may exceed the share
+ * of their tenant, and windows become floors as usual. FALSE without an error: the bytes after
+ * `n_used` are not a record. Errors: RESOURCE_EXHAUSTED (the budget has no room). */
 gboolean tps_push_export_read (TpsPushWindow *window, const guint8 *records, gsize n_bytes,
-                               gsize *n_used);
+                               gsize *n_used, GError **error);
+
+/* Must be called when all records have been read. Puts clients in the order of their last requests,
+ * because an export has a different order. */
+void tps_push_export_end_read (TpsPushWindow *window);
 
 G_END_DECLS

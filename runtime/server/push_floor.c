@@ -10,18 +10,16 @@
 typedef struct
 {
   TpsPushDigest name; /* the digest of the client's name; the key of `entries` */
-  TpsPushFloor floor;
+  TpsHeldFloor held;
   gint64 heard_ns;
   GList link;        /* in `recent` */
-  GList export_link; /* in sides[side] */
-  TpsExportSide side;
+  GList export_link; /* in sides[held.side] */
 } Entry;
 
 struct TpsPushFloors
 {
-  guint max_floors;
   gint64 idle_ns;
-  TpsCharge charge;
+  TpsBudget *budget;
   TpsSlab records;     /* of Entry */
   GHashTable *entries; /* a set of Entry */
   GQueue recent;       /* of Entry, least recently used first */
@@ -90,13 +88,12 @@ tps_push_floor_find_above (const TpsPushFloor *floor, gint64 sequence, gint64 in
 /* ---- the table of floors --------------------------------------------------------------------- */
 
 TpsPushFloors *
-tps_push_floors_new (guint max_floors, gint64 idle_ns, TpsBudget *budget)
+tps_push_floors_new (gint64 idle_ns, TpsBudget *budget)
 {
   TpsPushFloors *floors = g_new0 (TpsPushFloors, 1);
 
-  floors->max_floors = max_floors;
   floors->idle_ns = idle_ns;
-  floors->charge.budget = budget;
+  floors->budget = budget;
   tps_slab_init (&floors->records, sizeof (Entry));
   floors->entries = g_hash_table_new (hash_entry, is_same_entry);
   g_queue_init (&floors->recent);
@@ -109,24 +106,31 @@ static void
 remove_entry (TpsPushFloors *floors, Entry *entry)
 {
   g_queue_unlink (&floors->recent, &entry->link);
-  g_queue_unlink (&floors->sides[entry->side], &entry->export_link);
+  g_queue_unlink (&floors->sides[entry->held.side], &entry->export_link);
   g_hash_table_remove (floors->entries, entry);
   tps_slab_give (&floors->records, entry);
-  tps_charge_set (&floors->charge, floors->charge.n_bytes - TPS_PUSH_FLOOR_BYTES, NULL);
+}
+
+static void
+forget_entry (TpsPushFloors *floors, Entry *entry)
+{
+  entry->held.share->n_clients--;
+  remove_entry (floors, entry);
+  tps_budget_release (floors->budget, TPS_PUSH_FLOOR_BYTES);
 }
 
 void
 tps_push_floors_free (TpsPushFloors *floors)
 {
   while (floors->recent.head != NULL)
-    remove_entry (floors, floors->recent.head->data);
+    forget_entry (floors, floors->recent.head->data);
   g_hash_table_unref (floors->entries);
   tps_slab_clear (&floors->records);
   g_free (floors);
 }
 
-static void
-expire (TpsPushFloors *floors, gint64 now_ns)
+void
+tps_push_floors_expire (TpsPushFloors *floors, gint64 now_ns)
 {
   while (floors->recent.head != NULL)
     {
@@ -134,17 +138,24 @@ expire (TpsPushFloors *floors, gint64 now_ns)
 
       if (now_ns - entry->heard_ns < floors->idle_ns)
         return;
-      remove_entry (floors, entry);
+      forget_entry (floors, entry);
     }
 }
 
-gboolean
-tps_push_floors_has_room (TpsPushFloors *floors, gint64 now_ns)
+void
+tps_push_floors_forget (TpsPushFloors *floors, const TpsPushShare *share, gint64 idle_ns,
+                        gint64 now_ns)
 {
-  expire (floors, now_ns);
-  return floors->recent.length < floors->max_floors
-         && floors->charge.n_bytes + TPS_PUSH_FLOOR_BYTES
-                <= tps_budget_get_max (floors->charge.budget);
+  GList *next;
+
+  for (GList *item = floors->recent.head; item != NULL; item = next)
+    {
+      Entry *entry = item->data;
+
+      next = item->next;
+      if (entry->held.share == share && now_ns - entry->heard_ns >= idle_ns)
+        forget_entry (floors, entry);
+    }
 }
 
 /* Returns an entry for look-ups, which has only a name. */
@@ -165,60 +176,49 @@ find_entry (TpsPushFloors *floors, const gchar *client)
   return g_hash_table_lookup (floors->entries, &key);
 }
 
-/* Adds a copy of `made`, whose name must be set, as the most recently used floor. The charge moves
- * from `payer`; NULL = a new charge. FALSE: there is no room. */
-static gboolean
-add_entry (TpsPushFloors *floors, const Entry *made, TpsBudget *payer, gint64 now_ns)
+/* Adds a copy of `made`, whose name must be set, as the most recently used floor. */
+static void
+add_entry (TpsPushFloors *floors, const Entry *made)
 {
-  Entry *entry;
+  Entry *entry = tps_slab_take (&floors->records);
 
-  if (!tps_push_floors_has_room (floors, now_ns)
-      || !tps_budget_move (payer, floors->charge.budget, TPS_PUSH_FLOOR_BYTES))
-    return FALSE;
-  floors->charge.n_bytes += TPS_PUSH_FLOOR_BYTES;
-  entry = tps_slab_take (&floors->records);
   *entry = *made;
   entry->link.data = entry->export_link.data = entry;
   g_queue_push_tail_link (&floors->recent, &entry->link);
-  g_queue_push_tail_link (&floors->sides[entry->side], &entry->export_link);
+  g_queue_push_tail_link (&floors->sides[entry->held.side], &entry->export_link);
   g_hash_table_add (floors->entries, entry);
-  return TRUE;
 }
 
-gboolean
-tps_push_floors_add (TpsPushFloors *floors, const gchar *client, const TpsPushFloor *floor,
-                     TpsExportSide side, TpsBudget *payer, gint64 now_ns)
+void
+tps_push_floors_add (TpsPushFloors *floors, const gchar *client, const TpsHeldFloor *held,
+                     gint64 now_ns)
 {
   Entry entry = key_of (client);
 
-  entry.floor = *floor;
+  entry.held = *held;
   entry.heard_ns = now_ns;
-  entry.side = side;
-  return add_entry (floors, &entry, payer, now_ns);
+  add_entry (floors, &entry);
 }
 
-const TpsPushFloor *
+const TpsHeldFloor *
 tps_push_floors_find (TpsPushFloors *floors, const gchar *client, gint64 now_ns)
 {
   Entry *entry;
 
-  expire (floors, now_ns);
+  tps_push_floors_expire (floors, now_ns);
   entry = find_entry (floors, client);
   if (entry == NULL)
     return NULL;
   entry->heard_ns = now_ns;
   g_queue_unlink (&floors->recent, &entry->link);
   g_queue_push_tail_link (&floors->recent, &entry->link);
-  return &entry->floor;
+  return &entry->held;
 }
 
 void
-tps_push_floors_remove (TpsPushFloors *floors, const gchar *client)
+tps_push_floors_take (TpsPushFloors *floors, const gchar *client)
 {
-  Entry *entry = find_entry (floors, client);
-
-  if (entry != NULL)
-    remove_entry (floors, entry);
+  remove_entry (floors, find_entry (floors, client));
 }
 
 guint
@@ -233,12 +233,6 @@ TpsExportSide
 tps_push_floors_get_passed_side (const TpsPushFloors *floors)
 {
   return floors->passed_side;
-}
-
-TpsExportSide
-tps_push_floors_get_side (const TpsPushFloor *floor)
-{
-  return ((const Entry *) ((const guint8 *) floor - G_STRUCT_OFFSET (Entry, floor)))->side;
 }
 
 void
@@ -257,24 +251,42 @@ tps_push_floors_export_next (TpsPushFloors *floors, gint64 now_ns, TpsExportedFl
   if (link == NULL)
     return FALSE;
   entry = link->data;
-  entry->side = floors->passed_side;
-  g_queue_push_tail_link (&floors->sides[entry->side], link);
-  *floor = (TpsExportedFloor) { .floor = entry->floor, .idle_ns = now_ns - entry->heard_ns };
+  entry->held.side = floors->passed_side;
+  g_queue_push_tail_link (&floors->sides[entry->held.side], link);
+  *floor = (TpsExportedFloor) { .floor = entry->held.floor,
+                                .share = entry->held.share,
+                                .idle_ns = now_ns - entry->heard_ns };
   memcpy (floor->name, entry->name.bytes, sizeof floor->name);
   return TRUE;
 }
 
 gboolean
-tps_push_floors_import (TpsPushFloors *floors, gint64 now_ns, const TpsExportedFloor *floor)
+tps_push_floors_import (TpsPushFloors *floors, gint64 now_ns, const TpsExportedFloor *floor,
+                        GError **error)
 {
-  Entry entry = { .floor = floor->floor,
-                  .heard_ns = now_ns - floor->idle_ns,
-                  .side = floors->passed_side };
-  Entry *known;
+  Entry entry = { .held = { floor->floor, floor->share, floors->passed_side },
+                  .heard_ns = now_ns - floor->idle_ns };
 
   memcpy (entry.name.bytes, floor->name, sizeof floor->name);
-  known = g_hash_table_lookup (floors->entries, &entry);
-  if (known != NULL)
-    remove_entry (floors, known);
-  return add_entry (floors, &entry, NULL, now_ns);
+  if (g_hash_table_contains (floors->entries, &entry)
+      || !tps_budget_charge (floors->budget, TPS_PUSH_FLOOR_BYTES, error))
+    return FALSE;
+  entry.held.share->n_clients++;
+  add_entry (floors, &entry);
+  return TRUE;
+}
+
+static gint
+compare_heard (gconstpointer a, gconstpointer b, gpointer unused)
+{
+  const Entry *left = a;
+  const Entry *right = b;
+
+  return (left->heard_ns > right->heard_ns) - (left->heard_ns < right->heard_ns);
+}
+
+void
+tps_push_floors_end_import (TpsPushFloors *floors)
+{
+  g_queue_sort (&floors->recent, compare_heard, NULL);
 }

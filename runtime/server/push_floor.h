@@ -4,8 +4,10 @@
  * the client's name, the highest sequence that was applied, and the LSN of the client's last
  * command. Pushes up to the floor may have been applied, so they are STALE.
  *
- * A floor is forgotten when its client has been silent for the idle time, and not earlier: a full
- * table refuses new floors.
+ * A floor is forgotten when its client has been silent for the idle time, and not earlier. The
+ * table has no limit: the push window limits the number of clients of each tenant (push_window.h),
+ * and charges TPS_PUSH_FLOOR_BYTES for a client before the client has a window. A floor keeps this
+ * charge, so a window can always become a floor.
  *
  * Thread: one at a time. The caller provides the clock.
  */
@@ -20,6 +22,15 @@ G_BEGIN_DECLS
 #define TPS_PUSH_FLOOR_BYTES 192
 
 typedef struct TpsPushFloors TpsPushFloors;
+
+/* The share of one tenant in the memory of push ids. Owned by the push window. */
+typedef struct
+{
+  gchar *tenant;   /* NULL: of callers without a tenant */
+  guint n_clients; /* with a window or a floor */
+  gsize n_bytes;   /* the charges of windows */
+  GQueue recent;   /* of clients with a window, least recently used first */
+} TpsPushShare;
 
 /* A stair is one level of a floor: pushes up to `sequence` were applied by commands up to `lsn`. */
 typedef struct
@@ -62,26 +73,38 @@ const TpsPushStair *tps_push_floor_find_above (const TpsPushFloor *floor, gint64
  * that becomes a window, keeps its side. */
 typedef guint8 TpsExportSide;
 
-/* Makes an empty table of at most `max_floors` floors, which are forgotten after `idle_ns`.
- * `budget` is borrowed; its limit also bounds the number of floors. */
-TpsPushFloors *tps_push_floors_new (guint max_floors, gint64 idle_ns, TpsBudget *budget);
+/* A floor in the table. */
+typedef struct
+{
+  TpsPushFloor floor;
+  TpsPushShare *share; /* borrowed */
+  TpsExportSide side;
+} TpsHeldFloor;
+
+/* Makes an empty table of floors, which are forgotten after `idle_ns`. A forgotten floor leaves its
+ * share, and releases its charge to `budget`, which is borrowed. */
+TpsPushFloors *tps_push_floors_new (gint64 idle_ns, TpsBudget *budget);
 void tps_push_floors_free (TpsPushFloors *floors);
 
-/* Forgets floors whose idle time has passed. Returns TRUE if there is room for one more floor. */
-gboolean tps_push_floors_has_room (TpsPushFloors *floors, gint64 now_ns);
+/* Forgets floors whose idle time has passed. */
+void tps_push_floors_expire (TpsPushFloors *floors, gint64 now_ns);
 
-/* Adds the floor of a client that has none. Its charge of TPS_PUSH_FLOOR_BYTES moves here from
- * `payer`, which the caller has charged, so a full budget never refuses a floor. FALSE: there is no
- * room, and nothing has moved. */
-gboolean tps_push_floors_add (TpsPushFloors *floors, const gchar *client, const TpsPushFloor *floor,
-                              TpsExportSide side, TpsBudget *payer, gint64 now_ns);
+/* Forgets the floors of `share` whose clients have been silent for `idle_ns`. */
+void tps_push_floors_forget (TpsPushFloors *floors, const TpsPushShare *share, gint64 idle_ns,
+                             gint64 now_ns);
+
+/* Adds the floor of a client that has none. The client is a member of the share already, and its
+ * charge of TPS_PUSH_FLOOR_BYTES now belongs to the floor. */
+void tps_push_floors_add (TpsPushFloors *floors, const gchar *client, const TpsHeldFloor *held,
+                          gint64 now_ns);
 
 /* Returns the floor of a client, borrowed until the next call; NULL if the client has none. Its
  * idle time begins anew at `now_ns`. */
-const TpsPushFloor *tps_push_floors_find (TpsPushFloors *floors, const gchar *client,
+const TpsHeldFloor *tps_push_floors_find (TpsPushFloors *floors, const gchar *client,
                                           gint64 now_ns);
-/* Forgets the floor of a client, if it has one. */
-void tps_push_floors_remove (TpsPushFloors *floors, const gchar *client);
+/* Removes the floor of a client, which must have one. The client remains a member of the share, and
+ * its charge belongs to the caller. */
+void tps_push_floors_take (TpsPushFloors *floors, const gchar *client);
 
 /* Returns the number of floors. */
 guint tps_push_floors_get_n (const TpsPushFloors *floors);
@@ -91,8 +114,6 @@ guint tps_push_floors_get_n (const TpsPushFloors *floors);
 /* Returns the passed side: that of entries that the current export has visited, and of new
  * entries. */
 TpsExportSide tps_push_floors_get_passed_side (const TpsPushFloors *floors);
-/* Returns the side of a floor, which must be a result of tps_push_floors_find(). */
-TpsExportSide tps_push_floors_get_side (const TpsPushFloor *floor);
 
 /* Begins an export of all floors and of all windows, which use the same sides. The previous export
  * must have visited all of them. */
@@ -103,6 +124,7 @@ typedef struct
 {
   guint8 name[16];
   TpsPushFloor floor;
+  TpsPushShare *share;
   gint64 idle_ns;
 } TpsExportedFloor;
 
@@ -110,10 +132,14 @@ typedef struct
 gboolean tps_push_floors_export_next (TpsPushFloors *floors, gint64 now_ns,
                                       TpsExportedFloor *floor);
 
-/* Adds a floor from an export as the most recently used one; replaces a floor of the same client.
- * FALSE: there is no room. */
+/* Adds a floor from an export, which becomes a member of its share. FALSE: there is a floor of this
+ * client already. Errors: RESOURCE_EXHAUSTED (the budget). */
 gboolean tps_push_floors_import (TpsPushFloors *floors, gint64 now_ns,
-                                 const TpsExportedFloor *floor);
+                                 const TpsExportedFloor *floor, GError **error);
+
+/* Must be called after the last import. Puts the floors in the order in which they expire, because
+ * an export has a different order. */
+void tps_push_floors_end_import (TpsPushFloors *floors);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPushFloors, tps_push_floors_free)
 

@@ -17,11 +17,12 @@
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static gboolean
-charge (TpsPushWindow *window, TpsPushClient *client, gsize n_bytes)
+charge (TpsPushWindow *window, TpsPushClient *client, gsize n_bytes, GError **error)
 {
-  if (!tps_budget_charge (window->options.budget, n_bytes, NULL))
+  if (!tps_budget_charge (window->options.budget, n_bytes, error))
     return FALSE;
   client->n_bytes += n_bytes;
+  client->share->n_bytes += n_bytes;
   return TRUE;
 }
 
@@ -29,37 +30,129 @@ static void
 release (TpsPushWindow *window, TpsPushClient *client, gsize n_bytes)
 {
   client->n_bytes -= n_bytes;
+  client->share->n_bytes -= n_bytes;
   tps_budget_release (window->options.budget, n_bytes);
 }
 
 static void
 free_client (TpsPushWindow *window, TpsPushClient *client)
 {
-  gsize n_bytes = client->n_bytes;
-
+  release (window, client, client->n_bytes);
   if (client->pushes != client->few)
     g_free (client->pushes);
   if (client->name != client->short_name)
     g_free (client->name);
   tps_slab_give (&window->records, client);
-  tps_budget_release (window->options.budget, n_bytes);
 }
 
+/* Removes the window of a client, which is a member of its share afterwards only if it has a
+ * floor. */
 static void
-drop_client (TpsPushWindow *window, TpsPushClient *client)
+drop_window (TpsPushWindow *window, TpsPushClient *client)
 {
   window->n_remembered -= client->n_pushes;
-  g_queue_unlink (&window->recent, &client->link);
+  g_queue_unlink (&client->share->recent, &client->link);
   g_queue_unlink (&window->sides[client->side], &client->export_link);
   g_hash_table_remove (window->clients, client->name);
   free_client (window, client);
 }
 
 static void
+forget_client (TpsPushWindow *window, TpsPushClient *client)
+{
+  client->share->n_clients--;
+  drop_window (window, client);
+}
+
+static void
 touch_client (TpsPushWindow *window, TpsPushClient *client)
 {
-  g_queue_unlink (&window->recent, &client->link);
-  g_queue_push_tail_link (&window->recent, &client->link);
+  client->heard_ns = window->options.get_now_ns ();
+  g_queue_unlink (&client->share->recent, &client->link);
+  g_queue_push_tail_link (&client->share->recent, &client->link);
+}
+
+/* ---- shares ---------------------------------------------------------------------------------- */
+
+static void
+free_share (gpointer data)
+{
+  TpsPushShare *share = data;
+
+  g_free (share->tenant);
+  g_free (share);
+}
+
+TpsPushShare *
+tps_push_window_find_share (TpsPushWindow *window, const gchar *tenant)
+{
+  const gchar *key = tenant != NULL ? tenant : "";
+  TpsPushShare *share = g_hash_table_lookup (window->shares, key);
+
+  if (share == NULL)
+    {
+      share = g_new0 (TpsPushShare, 1);
+      share->tenant = g_strdup (tenant);
+      g_queue_init (&share->recent);
+      g_hash_table_insert (window->shares,
+                           share->tenant != NULL ? share->tenant : (gpointer) (guintptr) "", share);
+    }
+  return share;
+}
+
+/* Returns the limit of the clients of callers without a tenant. */
+static gsize
+get_max_clients (const TpsPushWindow *window)
+{
+  gsize n_bytes = window->options.budget != NULL ? tps_budget_get_max (window->options.budget)
+                                                 : G_MAXSIZE;
+
+  return MIN ((gsize) window->options.max_clients + window->options.max_floors,
+              n_bytes / 2 / TPS_PUSH_FLOOR_BYTES);
+}
+
+/* Returns the limit of the clients of a share. */
+static gsize
+get_max_members (const TpsPushWindow *window, const TpsPushShare *share)
+{
+  gsize n = get_max_clients (window);
+
+  return share->tenant == NULL ? n : MAX (n / TPS_PUSH_TENANTS, 1);
+}
+
+/* Returns the limit of the clients of all shares, which leaves a quarter of the budget to
+ * windows. */
+static gsize
+get_max_sum (const TpsPushWindow *window)
+{
+  return get_max_clients (window) * 3 / 2;
+}
+
+static guint
+count_clients (const TpsPushWindow *window)
+{
+  return g_hash_table_size (window->clients) + tps_push_floors_get_n (window->floors);
+}
+
+static gboolean
+is_idle (const TpsPushClient *client, gint64 idle_ns, gint64 now_ns)
+{
+  return client->running.n == 0 && now_ns - client->heard_ns >= idle_ns;
+}
+
+/* Returns TRUE if the share has room for one more client. Forgets clients whose idle time has
+ * passed. */
+static gboolean
+has_room_for_client (TpsPushWindow *window, TpsPushShare *share)
+{
+  gsize max_members = get_max_members (window, share);
+  gint64 now_ns = window->options.get_now_ns ();
+
+  tps_push_floors_expire (window->floors, now_ns);
+  while (share->n_clients >= max_members && share->recent.head != NULL
+         && is_idle (share->recent.head->data, window->options.floor_idle_ns, now_ns))
+    forget_client (window, share->recent.head->data);
+  return share->n_clients < max_members && count_clients (window) < get_max_sum (window);
 }
 
 /* ---- floors ---------------------------------------------------------------------------------- */
@@ -75,47 +168,69 @@ forget (TpsPushWindow *window, TpsPushClient *client, guint n)
   memmove (client->pushes, client->pushes + n, client->n_pushes * sizeof client->pushes[0]);
 }
 
-/* Returns TRUE if the client has remembered pushes, or a floor that `floors` does not keep. */
+/* Returns TRUE if a push of the client has been applied. */
 static gboolean
 is_needed (const TpsPushClient *client)
 {
-  return client->n_pushes > 0 || (tps_push_floor_is_set (&client->floor) && !client->is_floor_kept);
+  return client->n_pushes > 0 || tps_push_floor_is_set (&client->floor);
 }
 
-/* Replaces the window of a client by a floor. FALSE: there is no room for the floor. */
-static gboolean
-shrink_to_floor (TpsPushWindow *window, TpsPushClient *client, gint64 now_ns)
-{
-  if (is_needed (client))
-    {
-      forget (window, client, client->n_pushes);
-      /* The floor takes over a part of the client's charge, because the budget may be full. */
-      if (!tps_push_floors_add (window->floors, client->name, &client->floor, client->side,
-                                window->options.budget, now_ns))
-        return FALSE;
-      client->n_bytes -= TPS_PUSH_FLOOR_BYTES;
-    }
-  drop_client (window, client);
-  return TRUE;
-}
-
-/* Shrinks the least recently used window to a floor. Skips the window of `keep`, and windows with a
- * running push. FALSE: there is no such window, or no room for its floor. */
-static gboolean
-give_up_one (TpsPushWindow *window, const TpsPushClient *keep)
+/* Replaces the window of a client by a floor, which takes over a part of the window's charge. */
+static void
+shrink_to_floor (TpsPushWindow *window, TpsPushClient *client)
 {
   gint64 now_ns = window->options.get_now_ns ();
+  TpsHeldFloor held;
 
-  if (!tps_push_floors_has_room (window->floors, now_ns))
-    return FALSE;
-  for (GList *item = window->recent.head; item != NULL; item = item->next)
+  if (!is_needed (client) || is_idle (client, window->options.floor_idle_ns, now_ns))
+    {
+      forget_client (window, client);
+      return;
+    }
+  forget (window, client, client->n_pushes);
+  held = (TpsHeldFloor) { client->floor, client->share, client->side };
+  tps_push_floors_add (window->floors, client->name, &held, now_ns);
+  client->n_bytes -= TPS_PUSH_FLOOR_BYTES;
+  client->share->n_bytes -= TPS_PUSH_FLOOR_BYTES;
+  drop_window (window, client);
+}
+
+/* Returns the least recently used client of a share that is not `keep` and has no running push. */
+static TpsPushClient *
+find_idle (const TpsPushShare *share, const TpsPushClient *keep)
+{
+  for (GList *item = share->recent.head; item != NULL; item = item->next)
     {
       TpsPushClient *client = item->data;
 
       if (client != keep && client->running.n == 0)
-        return shrink_to_floor (window, client, now_ns);
+        return client;
     }
-  return FALSE;
+  return NULL;
+}
+
+/* Shrinks a window to a floor: of all tenants that have a window without a running push, that of
+ * the tenant with the largest windows. Skips the window of `keep`. FALSE: there is no such
+ * window. */
+static gboolean
+give_up_one (TpsPushWindow *window, const TpsPushClient *keep)
+{
+  TpsPushClient *victim = NULL;
+  GHashTableIter shares;
+  gpointer share;
+
+  g_hash_table_iter_init (&shares, window->shares);
+  while (g_hash_table_iter_next (&shares, NULL, &share))
+    if (victim == NULL || ((TpsPushShare *) share)->n_bytes > victim->share->n_bytes)
+      {
+        TpsPushClient *client = find_idle (share, keep);
+
+        victim = client != NULL ? client : victim;
+      }
+  if (victim == NULL)
+    return FALSE;
+  shrink_to_floor (window, victim);
+  return TRUE;
 }
 
 /* ---- pushes of one client -------------------------------------------------------------------- */
@@ -212,7 +327,7 @@ tps_push_client_reserve (TpsPushWindow *window, TpsPushClient *client, guint n)
   if (capacity == client->capacity)
     return TRUE;
   n_bytes = (capacity - (is_first ? 0 : client->capacity)) * sizeof (TpsRememberedPush);
-  if (!charge (window, client, n_bytes))
+  if (!charge (window, client, n_bytes, NULL))
     return FALSE;
   pushes = g_try_renew (TpsRememberedPush, is_first ? NULL : client->pushes, capacity);
   if (pushes == NULL)
@@ -251,7 +366,7 @@ make_room (TpsPushWindow *window, TpsPushClient *client)
     forget (window, client, count_old (window, client));
   while (has_too_many (window) && give_up_one (window, client))
     ;
-  if (has_too_many (window) && window->recent.length > 1)
+  if (has_too_many (window) && g_hash_table_size (window->clients) > 1)
     forget (window, client, (client->n_pushes + 1) / 2);
   return TRUE;
 }
@@ -276,9 +391,6 @@ remember (TpsPushWindow *window, TpsPushClient *client, const TpsRunningPush *ru
   guint place;
 
   TPS_PLANT ("push-not-remembered", return );
-  if (client->is_floor_kept)
-    tps_push_floors_remove (window->floors, client->name);
-  client->is_floor_kept = FALSE;
   client->last_lsn = MAX (client->last_lsn, lsn);
   if (is_below_window (window, client, push.sequence))
     {
@@ -390,42 +502,88 @@ judge (const TpsPushWindow *window, TpsPushClient *client, const TpsPushRequest 
 
 /* ---- new pushes ------------------------------------------------------------------------------ */
 
+/* Refuses a new client, because the share of its tenant is full. */
 static TpsPushVerdict
-refuse_client (TpsPushWindow *window, const TpsPushRequest *request, GError **error)
+refuse_client (TpsPushWindow *window, const TpsPushShare *share, const TpsPushRequest *request,
+               GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "client %s: no room to remember its pushes: the server remembers pushes of %u "
-               "clients, and the highest push of %u more; raise --push-clients",
-               request->client, window->recent.length, tps_push_floors_get_n (window->floors));
+  g_set_error (
+      error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+      "client %s: no room to remember its pushes: %s%s already used %u client names, of at "
+      "most %" G_GSIZE_FORMAT ", and all callers %u, of at most %" G_GSIZE_FORMAT
+      "; a name is forgotten after %" G_GINT64_FORMAT " s without a push, or by "
+      "Node.forget_push_clients",
+      request->client, share->tenant != NULL ? "tenant " : "callers without a tenant",
+      share->tenant != NULL ? share->tenant : "", share->n_clients, get_max_members (window, share),
+      count_clients (window), get_max_sum (window), window->options.floor_idle_ns / 1000000000);
   return TPS_PUSH_REFUSED;
 }
 
+/* Refuses a push until a running push has ended or memory is free. */
+static gboolean
+refuse_for_now (const gchar *client, GError **error)
+{
+  GError *refusal = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                                 "client %s: no memory to remember its pushes; raise "
+                                 "--push-clients or --max-memory-mib",
+                                 client);
+
+  tps_error_set_retry_after_ms (refusal, TPS_RETRY_AFTER_MS);
+  g_propagate_error (error, refusal);
+  return FALSE;
+}
+
+/* Provides a place and memory for a window. */
+static gboolean
+make_room_for_window (TpsPushWindow *window, TpsPushClient *client, gsize n_bytes,
+                      gboolean is_known, GError **error)
+{
+  while (g_hash_table_size (window->clients) >= window->options.max_clients)
+    if (!give_up_one (window, NULL))
+      {
+        if (is_known)
+          break;
+        return refuse_for_now (client->name, error);
+      }
+  while (!charge (window, client, n_bytes, NULL))
+    if (!give_up_one (window, NULL))
+      return refuse_for_now (client->name, error);
+  return TRUE;
+}
+
 TpsPushClient *
-tps_push_window_add_client (TpsPushWindow *window, const gchar *name, const TpsPushFloor *floor,
-                            TpsExportSide side)
+tps_push_window_add_client (TpsPushWindow *window, const gchar *name, const TpsHeldFloor *held,
+                            gboolean is_known, GError **error)
 {
   TpsPushClient *client = tps_slab_take (&window->records);
   gsize n_name = strlen (name) + 1;
+  gsize n_bytes = sizeof *client + n_name + CLIENT_OVERHEAD_BYTES;
+  gsize n_floor = is_known ? TPS_PUSH_FLOOR_BYTES : 0; /* charged already */
 
   client->name = n_name <= sizeof client->short_name ? client->short_name : g_malloc (n_name);
   memcpy (client->name, name, n_name);
   client->pushes = client->few;
   client->capacity = G_N_ELEMENTS (client->few);
   client->link.data = client->export_link.data = client;
-  client->side = side;
-  client->floor = *floor;
-  client->is_floor_kept = tps_push_floor_is_set (floor);
-  client->last_lsn = MAX (floor->now.lsn, floor->earlier.lsn);
-  while (window->recent.length >= window->options.max_clients
-         || !charge (window, client, sizeof *client + n_name + CLIENT_OVERHEAD_BYTES))
-    if (!give_up_one (window, NULL))
-      {
-        free_client (window, client);
-        return NULL;
-      }
+  client->share = held->share;
+  client->side = held->side;
+  client->floor = held->floor;
+  client->last_lsn = MAX (held->floor.now.lsn, held->floor.earlier.lsn);
+  client->heard_ns = window->options.get_now_ns ();
+  if (!make_room_for_window (window, client, n_bytes - n_floor, is_known, error))
+    {
+      free_client (window, client);
+      return NULL;
+    }
+  if (is_known)
+    tps_push_floors_take (window->floors, name);
+  else
+    client->share->n_clients++;
+  client->n_bytes += n_floor;
+  client->share->n_bytes += n_floor;
   g_hash_table_insert (window->clients, client->name, client);
-  g_queue_push_tail_link (&window->recent, &client->link);
-  g_queue_push_tail_link (&window->sides[side], &client->export_link);
+  g_queue_push_tail_link (&client->share->recent, &client->link);
+  g_queue_push_tail_link (&window->sides[client->side], &client->export_link);
   return client;
 }
 
@@ -443,8 +601,9 @@ begin_new (TpsPushWindow *window, TpsPushClient *client, const TpsPushRequest *r
   if (!make_room (window, client))
     {
       if (client->running.n == 0 && !is_needed (client))
-        drop_client (window, client);
-      return refuse_client (window, request, error);
+        forget_client (window, client);
+      refuse_for_now (request->client, error);
+      return TPS_PUSH_REFUSED;
     }
   tps_running_pushes_add (&client->running, &running);
   return TPS_PUSH_NEW;
@@ -455,24 +614,21 @@ begin_new (TpsPushWindow *window, TpsPushClient *client, const TpsPushRequest *r
 static TpsPushVerdict
 begin_unknown (TpsPushWindow *window, const TpsPushRequest *request, GError **error)
 {
-  const TpsPushFloor *found = tps_push_floors_find (window->floors, request->client,
+  const TpsHeldFloor *found = tps_push_floors_find (window->floors, request->client,
                                                     window->options.get_now_ns ());
-  TpsPushFloor floor = { 0 };
+  TpsHeldFloor held = { .side = tps_push_floors_get_passed_side (window->floors) };
   TpsPushClient *client;
 
-  TpsExportSide side = tps_push_floors_get_passed_side (window->floors);
-
   if (found != NULL)
-    {
-      floor = *found;
-      side = tps_push_floors_get_side (found);
-    }
-  if (judge_by_floor (&floor, request, error) == TPS_PUSH_REFUSED)
+    held = *found;
+  else
+    held.share = tps_push_window_find_share (window, request->tenant);
+  if (judge_by_floor (&held.floor, request, error) == TPS_PUSH_REFUSED)
     return TPS_PUSH_REFUSED;
-  client = tps_push_window_add_client (window, request->client, &floor, side);
-  if (client == NULL)
-    return refuse_client (window, request, error);
-  return begin_new (window, client, request, error);
+  if (found == NULL && !request->is_replay && !has_room_for_client (window, held.share))
+    return refuse_client (window, held.share, request, error);
+  client = tps_push_window_add_client (window, request->client, &held, found != NULL, error);
+  return client != NULL ? begin_new (window, client, request, error) : TPS_PUSH_REFUSED;
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -494,13 +650,11 @@ tps_push_window_new (const TpsPushWindowOptions *options)
   tps_budget_ref (own->budget);
   tps_mutex_init (&window->lock);
   window->clients = g_hash_table_new (g_str_hash, g_str_equal);
-  g_queue_init (&window->recent);
+  window->shares = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, free_share);
   g_queue_init (&window->sides[0]);
   g_queue_init (&window->sides[1]);
   tps_slab_init (&window->records, sizeof (TpsPushClient));
-  window->floor_budget = tps_budget_new (
-      own->budget, "push floors", own->budget != NULL ? tps_budget_get_max (own->budget) / 2 : 0);
-  window->floors = tps_push_floors_new (own->max_floors, own->floor_idle_ns, window->floor_budget);
+  window->floors = tps_push_floors_new (own->floor_idle_ns, own->budget);
   return window;
 }
 
@@ -517,15 +671,46 @@ tps_push_window_get_size (TpsPushWindow *window, TpsPushWindowSize *size)
 void
 tps_push_window_free (TpsPushWindow *window)
 {
-  while (window->recent.head != NULL)
-    drop_client (window, window->recent.head->data);
+  GHashTableIter shares;
+  gpointer data;
+
+  g_hash_table_iter_init (&shares, window->shares);
+  while (g_hash_table_iter_next (&shares, NULL, &data))
+    while (((TpsPushShare *) data)->recent.head != NULL)
+      forget_client (window, ((TpsPushShare *) data)->recent.head->data);
   g_hash_table_unref (window->clients);
   tps_slab_clear (&window->records);
   tps_push_floors_free (window->floors);
-  tps_budget_unref (window->floor_budget);
+  g_hash_table_unref (window->shares);
   tps_budget_unref (window->options.budget);
   tps_mutex_clear (&window->lock);
   g_free (window);
+}
+
+guint
+tps_push_window_forget (TpsPushWindow *window, const gchar *tenant, gint64 idle_ns)
+{
+  gint64 now_ns = window->options.get_now_ns ();
+  TpsPushShare *share;
+  GList *next;
+  guint n = 0;
+
+  tps_mutex_lock (&window->lock);
+  share = g_hash_table_lookup (window->shares, tenant != NULL ? tenant : "");
+  if (share != NULL)
+    {
+      n = share->n_clients;
+      tps_push_floors_forget (window->floors, share, idle_ns, now_ns);
+      for (GList *item = share->recent.head; item != NULL; item = next)
+        {
+          next = item->next;
+          if (is_idle (item->data, idle_ns, now_ns))
+            forget_client (window, item->data);
+        }
+      n -= share->n_clients;
+    }
+  tps_mutex_unlock (&window->lock);
+  return n;
 }
 
 static TpsPushVerdict
@@ -597,7 +782,26 @@ tps_push_window_fail (TpsPushWindow *window, const gchar *client, gint64 sequenc
   known = g_hash_table_lookup (window->clients, client);
   running = tps_running_pushes_take (&known->running, sequence);
   if (known->running.n == 0 && !is_needed (known))
-    drop_client (window, known); /* it has nothing to remember */
+    forget_client (window, known); /* it has nothing to remember */
   tps_mutex_unlock (&window->lock);
   tps_running_push_tell (&running, client, 0, error);
+}
+
+gboolean
+tps_push_window_replay (TpsPushWindow *window, const TpsPushRequest *request, gint64 answer,
+                        gint64 lsn, GError **error)
+{
+  g_autoptr (GError) refusal = NULL;
+  TpsPushRequest replayed = *request;
+  gint64 unused;
+
+  replayed.is_replay = TRUE;
+  if (tps_push_window_begin (window, &replayed, &unused, &refusal) == TPS_PUSH_NEW)
+    tps_push_window_end (window, request->client, request->sequence, answer, lsn);
+  else if (g_error_matches (refusal, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED))
+    {
+      g_propagate_error (error, g_steal_pointer (&refusal));
+      return FALSE;
+    }
+  return TRUE; /* STALE and DUPLICATE: the window of a snapshot has a later state */
 }

@@ -18,12 +18,19 @@
  * their digests differ, they get DUPLICATE when the first request has ended.
  *
  * A push id does not become new again while its client has a window or a floor. The window of a
- * client holds its newest sequences, which may arrive in any order. If there are too many clients
+ * client holds its newest sequences, which may arrive in any order. If there are too many windows
  * or remembered pushes, or if the budget is full, the windows of the least recently used clients
  * shrink to floors (push_floor.h). All sequences up to the floor are then STALE. A floor is
- * forgotten when its client has been silent for `floor_idle_ns`. If no floor is left (floors take
- * at most half of the budget), clients with new names are refused. The window of a client with a
+ * forgotten when its client has been silent for `floor_idle_ns`. The window of a client with a
  * running push is never dropped.
+ *
+ * Each tenant has a share of the clients, with windows and floors: a sixteenth of `max_clients` +
+ * `max_floors`. Callers without a tenant have a share of the full number. If floors of all these
+ * clients would take more than half of the budget, the shares are smaller. A client belongs to the
+ * share of the tenant that used its name first. If a share is full, new names of its tenant are
+ * refused until a client has been silent for `floor_idle_ns`, or until tps_push_window_forget().
+ * Clients with a floor always get a window again. Windows are taken from the tenant whose windows
+ * occupy the most memory.
  *
  * Ids are scoped to the incarnation of the object that the push changes. An incarnation is the LSN
  * of the command that created the object. A remembered push with an earlier LSN was applied to a
@@ -42,6 +49,7 @@ G_BEGIN_DECLS
 #define TPS_PUSH_MAX_CLIENTS 65536
 #define TPS_PUSH_MAX_REMEMBERED (1 << 22)
 #define TPS_PUSH_MAX_FLOORS (1 << 20)
+#define TPS_PUSH_TENANTS 16 /* the number of tenants' shares in the number of clients */
 #define TPS_PUSH_FLOOR_IDLE_NS (G_GINT64_CONSTANT (24) * 3600 * 1000000000)
 
 typedef struct TpsPushWindow TpsPushWindow;
@@ -59,7 +67,7 @@ typedef enum
 typedef struct
 {
   guint window;         /* sequences for each client */
-  guint max_clients;    /* clients with a window */
+  guint max_clients;    /* clients with a window, of all tenants */
   guint max_remembered; /* pushes in all windows */
   guint max_floors;
   gint64 floor_idle_ns;
@@ -88,6 +96,8 @@ typedef struct
   gint64 incarnation;
   TpsPushEnded ended;
   gpointer user_data;
+  const gchar *tenant; /* of the caller; NULL = none */
+  gboolean is_replay;  /* set by tps_push_window_replay() */
 } TpsPushRequest;
 
 /* Makes an empty window. Copies `options`, which may be NULL. */
@@ -115,6 +125,11 @@ TpsPushVerdict tps_push_window_begin (TpsPushWindow *window, const TpsPushReques
 void tps_push_window_set_digest (TpsPushWindow *window, const gchar *client, gint64 sequence,
                                  const TpsPushDigest *digest);
 
+/* Forgets the clients in the share of `tenant` (NULL = of callers without a tenant) that have been
+ * silent for `idle_ns`, with their windows and floors. Their pushes become new again. Returns their
+ * number. Thread: any. */
+guint tps_push_window_forget (TpsPushWindow *window, const gchar *tenant, gint64 idle_ns);
+
 /* Ends a push that was NEW: the command `lsn` (0 = none) applied it, and `answer` is remembered.
  * The push must have a digest. */
 void tps_push_window_end (TpsPushWindow *window, const gchar *client, gint64 sequence,
@@ -123,6 +138,11 @@ void tps_push_window_end (TpsPushWindow *window, const gchar *client, gint64 seq
 /* Ends a push that was NEW and was not applied, for the reason `error` (borrowed). */
 void tps_push_window_fail (TpsPushWindow *window, const gchar *client, gint64 sequence,
                            const GError *error);
+
+/* Remembers a push that was applied before a restart, unless it is known. Its client may exceed the
+ * share of its tenant. Errors: RESOURCE_EXHAUSTED (the budget). */
+gboolean tps_push_window_replay (TpsPushWindow *window, const TpsPushRequest *request,
+                                 gint64 answer, gint64 lsn, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPushWindow, tps_push_window_free)
 

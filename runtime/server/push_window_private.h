@@ -29,17 +29,18 @@ typedef struct
  * names are short and they have few pushes. */
 typedef struct
 {
-  gchar *name;       /* `short_name`, or allocated */
-  GList link;        /* in `recent` */
+  gchar *name; /* `short_name`, or allocated */
+  TpsPushShare *share;
+  GList link;        /* in share->recent */
   GList export_link; /* in sides[side] */
   TpsExportSide side;
   TpsRememberedPush *pushes; /* [n_pushes], by ascending sequence */
   guint n_pushes, capacity;  /* of `pushes`, which is `few` or allocated */
   TpsRunningPushes running;
-  TpsPushFloor floor;     /* covers the forgotten pushes */
-  gboolean is_floor_kept; /* `floors` has the same floor: no push has been applied since */
-  gint64 last_lsn;        /* the highest LSN of all applied pushes */
-  gsize n_bytes;          /* the charge */
+  TpsPushFloor floor; /* covers the forgotten pushes */
+  gint64 last_lsn;    /* the highest LSN of all applied pushes */
+  gint64 heard_ns;    /* the time of the last request */
+  gsize n_bytes;      /* the charge; TPS_PUSH_FLOOR_BYTES of it are for a later floor */
   gchar short_name[TPS_PUSH_SHORT_NAME];
   TpsRememberedPush few[TPS_PUSH_FEW];
 } TpsPushClient;
@@ -49,18 +50,22 @@ struct TpsPushWindow
   TpsPushWindowOptions options;
   TpsMutex lock;       /* guards everything below; must not be held during callbacks */
   GHashTable *clients; /* by name */
-  GQueue recent;       /* of TpsPushClient, least recently used first */
+  GHashTable *shares;  /* of TpsPushShare, by tenant; "" = no tenant */
   GQueue sides[2];     /* of TpsPushClient */
   TpsSlab records;     /* of TpsPushClient */
-  TpsBudget *floor_budget;
   TpsPushFloors *floors;
   gsize n_remembered;
 };
 
-/* Adds a client that has the floor `floor` and no pushes. `floors` may keep the same floor. NULL:
- * there is no room. The lock must be held. */
+/* Returns the share of a tenant; NULL = of callers without a tenant. The lock must be held. */
+TpsPushShare *tps_push_window_find_share (TpsPushWindow *window, const gchar *tenant);
+
+/* Adds a client that has no window and is a member of `held->share`, with the floor of `held` and
+ * no pushes. `is_known`: `floors` has a floor of the client, which is removed, and the number of
+ * windows is no limit. The lock must be held. Errors: RESOURCE_EXHAUSTED. */
 TpsPushClient *tps_push_window_add_client (TpsPushWindow *window, const gchar *name,
-                                           const TpsPushFloor *floor, TpsExportSide side);
+                                           const TpsHeldFloor *held, gboolean is_known,
+                                           GError **error);
 
 /* Makes room for `n` pushes of the client in total. FALSE: there is no room. The lock must be
  * held. */

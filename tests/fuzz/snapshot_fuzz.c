@@ -92,7 +92,8 @@ try_records (const uint8_t *data, size_t n_bytes)
   g_autoptr (GByteArray) records = g_byte_array_new ();
   gsize n_used;
 
-  tps_push_export_read (window, data, n_bytes, &n_used);
+  tps_push_export_read (window, data, n_bytes, &n_used, NULL);
+  tps_push_export_end_read (window);
   require (n_used <= n_bytes);
   tps_push_export_begin (window);
   while (tps_push_export_some (window, records))

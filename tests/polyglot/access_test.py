@@ -47,7 +47,7 @@ RIGHTS = {
         open_segment=ANY, release_segments=ANY, close_segments=ANY, open_lookup_segment=ANY),
     "Node": dict(
         describe=ANY, get_metrics=READ, clear_metrics=ADMIN, reload_certificates=ADMIN,
-        reload_access=ADMIN, set_log_level=ADMIN),
+        reload_access=ADMIN, set_log_level=ADMIN, forget_push_clients=ADMIN),
     "ParameterServer": dict(
         average_gradient=PUSH, reset_state=ADMIN, init_model=PUSH, get_model=READ,
         update_and_fetch_model=PUSH),

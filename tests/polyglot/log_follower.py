@@ -69,7 +69,11 @@ class Body:
         return text
 
     def push_id(self):
-        return (self.text(), self.read("q"), self.read("16s")) if self.read("B") else None
+        kind = self.read("B")
+        if kind == 0:
+            return None
+        push_id = (self.text(), self.read("q"), self.read("16s"))
+        return push_id + (self.text(),) if kind == 2 else push_id
 
     def tables(self):
         return [(self.text(), self.read("q"), self.read("B")) for _ in range(self.read("I"))]

@@ -138,6 +138,9 @@ TpsPythonCall *tps_python_get_metrics (TpsClient *client, gint64 timeout_ns);
 TpsPythonCall *tps_python_clear_metrics (TpsClient *client, gint64 timeout_ns);
 /* Sets the levels of the server's log. `text` has the previous levels. */
 TpsPythonCall *tps_python_set_log_level (TpsClient *client, const gchar *levels, gint64 timeout_ns);
+/* Forgets push ids. `number` has the number of forgotten clients. */
+TpsPythonCall *tps_python_forget_push_clients (TpsClient *client, const gchar *tenant,
+                                               gint64 idle_ms, gint64 timeout_ns);
 
 /* ParameterServer. */
 typedef struct

@@ -134,6 +134,25 @@ tps_python_set_log_level (TpsClient *client, const gchar *levels, gint64 timeout
   return tps_python_request_send (client, &request, timeout_ns);
 }
 
+static void
+clear_forget_arguments (gpointer arguments)
+{
+  g_free (((TpsForgetPushClientsArguments *) arguments)->tenant);
+}
+
+TpsPythonCall *
+tps_python_forget_push_clients (TpsClient *client, const gchar *tenant, gint64 idle_ms,
+                                gint64 timeout_ns)
+{
+  TpsForgetPushClientsArguments arguments = { g_strdup (tenant), idle_ms };
+  TpsPythonRequest request = {
+    &tps_forget_push_clients_rpc, sizeof arguments,          &arguments,
+    clear_forget_arguments,       &tps_python_number_answer, TPS_PYTHON_RETRY_NEVER
+  };
+
+  return tps_python_request_send (client, &request, timeout_ns);
+}
+
 /* ---- Durability ---- */
 
 static void

@@ -171,6 +171,7 @@ _FUNCTIONS = {
     "get_metrics": (_POINTER, (_POINTER, c_int64)),
     "clear_metrics": (_POINTER, (_POINTER, c_int64)),
     "set_log_level": (_POINTER, (_POINTER, _TEXT, c_int64)),
+    "forget_push_clients": (_POINTER, (_POINTER, _TEXT, c_int64, c_int64)),
     "average_gradient": (
         _POINTER,
         (_POINTER, c_int32, c_int64, c_int32, POINTER(Gradient), c_int64),

@@ -95,6 +95,19 @@ class Server(_native.Closing):
         """Sets the levels of the log, for example "info,net=debug"; returns the previous levels."""
         return self._run(_to_text, None, lib.set_log_level, timeout, levels.encode())
 
+    def forget_push_clients(
+        self, tenant: str, idle: float, *, timeout: Optional[float] = None
+    ) -> int:
+        """Forgets the push ids of clients of a tenant that have sent no push for `idle` seconds.
+
+        "" stands for callers without a tenant. Returns the number of clients. If such a client
+        repeats an earlier push, the push is applied again.
+        """
+        ms = round(idle * 1000)
+        return self._run(
+            _to_number, None, lib.forget_push_clients, timeout, tenant.encode(), ms
+        )
+
     # ---- averaged gradients ----
 
     def average_async(

@@ -293,12 +293,16 @@ static TpsCommandId
 get_id (Body *body)
 {
   TpsCommandId id = { 0 };
+  guint kind = get_u8 (body);
 
-  if (get_u8 (body) == 0)
+  body->is_bad |= kind > 2;
+  if (kind == 0)
     return id;
   id.client = get_text (body);
   id.sequence = get_i64 (body);
   get (body, id.digest.bytes, sizeof id.digest.bytes);
+  if (kind == 2)
+    id.tenant = get_text (body);
   return id;
 }
 

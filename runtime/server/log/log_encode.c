@@ -127,12 +127,14 @@ put_tensor (Walk *walk, TpsTensorView view)
 static void
 put_id (Walk *walk, const TpsCommandId *id)
 {
-  put_u8 (walk, id->client != NULL);
+  put_u8 (walk, id->client == NULL ? 0 : id->tenant == NULL ? 1 : 2);
   if (id->client == NULL)
     return;
   put_text (walk, id->client);
   put_i64 (walk, id->sequence);
   put (walk, id->digest.bytes, sizeof id->digest.bytes);
+  if (id->tenant != NULL)
+    put_text (walk, id->tenant);
 }
 
 static void

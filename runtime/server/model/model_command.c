@@ -150,7 +150,7 @@ tps_model_command_take_answered (TpsModelCommand *command, TpsUpdatingOutput *ou
   for (TpsUpdateTicket *ticket = command->answered; ticket != NULL; ticket = ticket->next)
     {
       const TpsModelCall *call = tps_model_call_of (ticket);
-      TpsCommandId id = { NULL, call->sequence, ticket->digest };
+      TpsCommandId id = { NULL, call->sequence, ticket->digest, call->tenant };
 
       if (ticket->error != NULL || call->client == NULL)
         continue;
@@ -200,20 +200,22 @@ replay_init (TpsModelServer *server, const TpsCommandModel *record, GError **err
   return tps_model_server_init_model (server, parameters, n, record->optimizer, error);
 }
 
-static void
-remember_ids (TpsModelServer *server, const TpsCommandUpdate *record, gint64 version, gint64 lsn)
+static gboolean
+remember_ids (TpsModelServer *server, const TpsCommandUpdate *record, gint64 version, gint64 lsn,
+              GError **error)
 {
   for (guint i = 0; i < record->n_ids; i++)
     {
       TpsPushRequest request = { .client = record->ids[i].client,
                                  .sequence = record->ids[i].sequence,
                                  .digest = &record->ids[i].digest,
-                                 .incarnation = server->incarnation };
-      gint64 unused;
+                                 .incarnation = server->incarnation,
+                                 .tenant = record->ids[i].tenant };
 
-      if (tps_push_window_begin (server->pushes, &request, &unused, NULL) == TPS_PUSH_NEW)
-        tps_push_window_end (server->pushes, request.client, request.sequence, version, lsn);
+      if (!tps_push_window_replay (server->pushes, &request, version, lsn, error))
+        return FALSE;
     }
+  return TRUE;
 }
 
 /* Calls begin after the replay, so no other thread changes the server's fields, and they may be
@@ -251,8 +253,8 @@ replay_update (TpsModelServer *server, const TpsCommandUpdate *record, GError **
   tps_kept_versions_add (&server->kept, newest, trainers, n, dropped);
   command = tps_model_command_admit_update (server, &job, newest->n_parameters);
   tps_mutex_unlock (&server->shell.lock);
-  remember_ids (server, record, newest->version, server->lsn);
-  return tps_model_command_finish_and_wait (command, error);
+  return tps_model_command_finish_and_wait (command, error)
+         && remember_ids (server, record, newest->version, server->lsn, error);
 }
 
 gboolean

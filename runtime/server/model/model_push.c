@@ -222,7 +222,8 @@ enter_window (TpsModelCall *call)
                              .digest = ticket->has_digest ? &ticket->digest : NULL,
                              .incarnation = call->incarnation,
                              .ended = on_first_ended,
-                             .user_data = call };
+                             .user_data = call,
+                             .tenant = call->tenant };
   GError *error = NULL;
   gint64 version = 0;
 
@@ -333,6 +334,7 @@ model_call_new (TpsModelServer *server, const TpsModelPush *push, TpsModelDone d
   call->server = server;
   call->client = g_strdup (push->client);
   call->sequence = push->sequence;
+  call->tenant = push->tenant;
   if (needs_connection (server, push->trainer))
     {
       call->connection = push->connection;

@@ -84,7 +84,8 @@ typedef struct
   TpsTensor *gradients; /* [n_gradients]; the call moves their contents */
   const gchar *client;  /* NULL = no push id */
   gint64 sequence;
-  gint64 version; /* of the model for which the gradients were computed; 0 = not given */
+  const gchar *tenant; /* of the caller; NULL = none; must outlive the server */
+  gint64 version;      /* of the model for which the gradients were computed; 0 = not given */
   /* FALSE: a call that would have to wait for other trainers fails with UNAVAILABLE. */
   gboolean may_wait;
 

@@ -46,6 +46,7 @@ typedef struct
   TpsModelServer *server;
   gchar *client; /* NULL = the push has no id */
   gint64 sequence;
+  const gchar *tenant;   /* of the caller; NULL = none */
   gint64 incarnation;    /* of the model when the call came; 0 = there was none */
   gint64 lsn;            /* of the update whose version is the answer */
   gboolean is_in_window; /* the push window has the call, which must be ended there */

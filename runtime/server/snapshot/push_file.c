@@ -53,6 +53,11 @@ tps_push_file_write (TpsPushWindow *window, TpsDisk *disk, const gchar *folder,
 static gboolean
 fail (const gchar *folder, const TpsManifestFile *file, gint64 offset, GError **error)
 {
+  if (error != NULL && *error != NULL) /* a record does not fit the memory */
+    {
+      g_prefix_error (error, "%s/%s: ", folder, file->name);
+      return FALSE;
+    }
   g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
                "%s/%s: not a record of push ids at offset %" G_GINT64_FORMAT, folder, file->name,
                offset);
@@ -79,10 +84,11 @@ read_all (TpsPushWindow *window, TpsSafetensorStream *stream, const gchar *folde
       if (!tps_safetensor_stream_read (stream, records->data + n_kept, n, error)
           || !tps_snapshot_pace (pace, n, error))
         return FALSE;
-      if (!tps_push_export_read (window, records->data, records->len, &n_used))
+      if (!tps_push_export_read (window, records->data, records->len, &n_used, error))
         return fail (folder, file, stream->at - (gint64) (records->len - n_used), error);
       g_byte_array_remove_range (records, 0, (guint) n_used);
     }
+  tps_push_export_end_read (window);
   return records->len == 0 || fail (folder, file, stream->at - records->len, error);
 }
 

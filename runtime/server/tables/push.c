@@ -182,7 +182,7 @@ fill_record (Push *push)
 
   push->command = (TpsCommand) {
     .kind = get_kind (request),
-    .id = { request->client, request->sequence, push->digest },
+    .id = { request->client, request->sequence, push->digest, request->tenant },
     .durability = apply->durability,
     .n_tables = apply->n_steps,
     .tables = apply->tables,
@@ -310,6 +310,7 @@ begin_in_window (Push *push)
     .digest = &push->digest,
     .ended = push->push.may_wait ? first_ended : ignore_end,
     .user_data = push,
+    .tenant = push->push.tenant,
   };
   gint64 unused;
   TpsPushVerdict verdict = tps_push_window_begin (window, &request, &unused, &push->error);

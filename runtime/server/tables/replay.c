@@ -130,22 +130,21 @@ push_rest (TpsTableStore *store, const TpsCommand *record, GHashTable *dropped, 
 }
 
 /* Adds the push id of a record to the window, as the id of a push that has ended. The id is already
- * in the window if the snapshot contained it. */
-static void
-remember_id (TpsTableStore *store, const TpsCommand *record)
+ * in the window if the snapshot contained it. Errors: RESOURCE_EXHAUSTED. */
+static gboolean
+remember_id (TpsTableStore *store, const TpsCommand *record, GError **error)
 {
   TpsPushWindow *window = tps_table_store_get_pushes (store);
   TpsPushRequest request = { .client = record->id.client,
                              .sequence = record->id.sequence,
                              .digest = &record->id.digest,
-                             .incarnation = G_MAXINT64 };
-  gint64 unused;
+                             .incarnation = G_MAXINT64,
+                             .tenant = record->id.tenant };
 
-  TPS_PLANT ("window-not-restored", return );
+  TPS_PLANT ("window-not-restored", return TRUE);
   for (guint i = 0; i < record->n_tables; i++)
     request.incarnation = MIN (request.incarnation, record->tables[i].incarnation);
-  if (tps_push_window_begin (window, &request, &unused, NULL) == TPS_PUSH_NEW)
-    tps_push_window_end (window, request.client, request.sequence, 0, record->lsn);
+  return tps_push_window_replay (window, &request, 0, record->lsn, error);
 }
 
 static gboolean
@@ -161,7 +160,7 @@ replay_push (TpsTableStore *store, const TpsCommand *command, GError **error)
   else
     ok = command->kind != TPS_COMMAND_APPLY_BAGS || push_rest (store, command, dropped, error);
   if (ok && command->id.client != NULL && !command->has_failed)
-    remember_id (store, command);
+    ok = remember_id (store, command, error);
   return ok;
 }
 

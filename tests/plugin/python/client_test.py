@@ -405,6 +405,7 @@ class Training(Sockets):
                 self.assertEqual(server.metrics(), [])
                 former = server.set_log_level("error,net=warning")
                 self.assertEqual(server.set_log_level(former), "error,net=warning")
+                self.assertEqual(server.forget_push_clients("nobody", idle=0), 0)
                 with self.assertRaisesRegex(thriftps.InvalidArgument, "net=loud"):
                     server.set_log_level("net=loud")
                 self.assertIn(address, server._repr_html_())

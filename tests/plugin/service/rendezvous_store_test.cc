@@ -109,7 +109,7 @@ protected:
   void
   SetUp () override
   {
-    budgets_.windows = tps_budget_new (nullptr, "windows", 1 << 20);
+    budgets_.rendezvous_windows = tps_budget_new (nullptr, "windows", 1 << 20);
     budgets_.rendezvous = tps_budget_new (nullptr, "rendezvous", 10000);
     store_ = tps_rendezvous_store_new (&budgets_);
   }
@@ -117,9 +117,9 @@ protected:
   TearDown () override
   {
     RendezvousStoreTest::TearDown ();
-    EXPECT_EQ (tps_budget_get_held (budgets_.windows), 0u);
+    EXPECT_EQ (tps_budget_get_held (budgets_.rendezvous_windows), 0u);
     EXPECT_EQ (tps_budget_get_held (budgets_.rendezvous), 0u);
-    tps_budget_unref (budgets_.windows);
+    tps_budget_unref (budgets_.rendezvous_windows);
     tps_budget_unref (budgets_.rendezvous);
   }
 
@@ -174,7 +174,7 @@ TEST_F (ChargedRendezvousStoreTest, PushIdsAreCharged)
   while (n < 20000 && Add ("a", 1, ("client" + std::to_string (n)).c_str (), 1) > 0)
     n++;
   EXPECT_LT (n, 20000);
-  EXPECT_LE (tps_budget_get_peak (budgets_.windows), gsize { 1 } << 20);
+  EXPECT_LE (tps_budget_get_peak (budgets_.rendezvous_windows), gsize { 1 } << 20);
 }
 
 /* The bytes of a put may be in a buffer that other requests in flight need, so the store must copy

@@ -47,8 +47,9 @@ TEST_F (SmallPushWindow, newNamesAreRefusedWhenFloorsAreUsedUp)
   EXPECT_EQ (begin ("h", 1), EXHAUSTED);
   EXPECT_EQ (
       message,
-      "client h: no room to remember its pushes: the server remembers pushes of 3 clients, and "
-      "the highest push of 4 more; raise --push-clients");
+      "client h: no room to remember its pushes: callers without a tenant already used 7 client "
+      "names, of at most 7, and all callers 7, of at most 10; a name is forgotten after 0 s without "
+      "a push, or by Node.forget_push_clients");
   for (const char *client : { "a", "b", "c", "d" })
     EXPECT_EQ (begin (client, 1), STALE);
   for (const char *client : { "e", "f", "g" })
@@ -126,6 +127,122 @@ TEST_F (PushWindow, clientsWithFullWindowsDoNotMakeAPushNewAgain)
     for (gint64 sequence = 0; sequence < TPS_PUSH_WINDOW; sequence++)
       ASSERT_EQ (push ("n" + std::to_string (i), sequence, 1), NEW);
   EXPECT_EQ (begin ("victim", 7), STALE);
+}
+
+/* ---- tenants -------------------------------------------------------------------------------- */
+
+/* A share has (30 + 130) / 16 = 10 clients. */
+class SharedPushWindow : public PushWindow
+{
+protected:
+  SharedPushWindow () : PushWindow (options ())
+  {
+    now_ns = 0;
+  }
+
+  static TpsPushWindowOptions
+  options ()
+  {
+    TpsPushWindowOptions options = small_options ();
+
+    options.max_clients = 30;
+    options.max_remembered = 1000;
+    options.max_floors = 130;
+    return options;
+  }
+
+  /* Pushes with new names until one is refused; returns the number of the others. */
+  int
+  flood (const char *tenant)
+  {
+    for (int i = 0; i < 1000; i++)
+      if (push_of (tenant, std::string (tenant != nullptr ? tenant : "") + std::to_string (i), 1)
+          != NEW)
+        return i;
+    return -1;
+  }
+};
+
+TEST_F (SharedPushWindow, aTenantExhaustsOnlyItsOwnShare)
+{
+  ASSERT_EQ (push_of ("b", "b early", 1), NEW);
+  for (const char *tenant : { "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n" })
+    ASSERT_EQ (flood (tenant), 10) << tenant;
+  EXPECT_EQ (flood ("a"), 10);
+  EXPECT_NE (message.find ("tenant a already used 10 client names, of at most 10"),
+             std::string::npos)
+      << message;
+  EXPECT_EQ (push_of ("b", "b early", 2), NEW);
+  EXPECT_EQ (flood ("b"), 9);
+  EXPECT_NE (begin ("b early", 2), NEW);
+}
+
+/* The windows of a tenant become floors only for its own windows, unless it has the most. */
+TEST_F (SharedPushWindow, theTenantWithTheLargestWindowsGivesThemUp)
+{
+  ASSERT_EQ (push_of ("b", "b", 1), NEW);
+  EXPECT_EQ (flood (nullptr), 160);
+  EXPECT_EQ (begin ("b", 1), REPEAT) << "still a window: 129 other clients have lost theirs";
+  for (int i = 0; i < 9; i++)
+    {
+      ASSERT_EQ (push_of ("b", "b" + std::to_string (i), 1), NEW);
+      now_ns++;
+    }
+  EXPECT_EQ (begin ("b", 1), REPEAT);
+  EXPECT_EQ (begin ("b0", 1), REPEAT);
+}
+
+TEST_F (SharedPushWindow, aClientWithAFloorAlwaysGetsAWindow)
+{
+  const char *const tenants[] = { "a", "b", "c", "d" };
+
+  for (const char *tenant : tenants)
+    ASSERT_EQ (flood (tenant), 10);
+  EXPECT_EQ (begin ("a0", 1), STALE) << "a floor";
+  for (const char *tenant : tenants) /* pushes run in 40 windows, of at most 30 */
+    for (int i = 0; i < 10; i++)
+      EXPECT_EQ (begin (tenant + std::to_string (i), 2), NEW);
+  EXPECT_EQ (push ("new", 1, 1), EXHAUSTED) << "until a push has ended";
+  for (const char *tenant : tenants)
+    for (int i = 0; i < 10; i++)
+      end (tenant + std::to_string (i), 2, 0);
+  EXPECT_EQ (push ("new", 1, 1), NEW);
+}
+
+TEST_F (SharedPushWindow, namesOfSilentClientsMakeRoom)
+{
+  ASSERT_EQ (flood ("a"), 10);
+  now_ns = 999;
+  EXPECT_EQ (push_of ("a", "new", 1), EXHAUSTED);
+  EXPECT_EQ (push_of ("a", "a7", 2), NEW);
+  now_ns = 1000; /* small_options(): the idle time */
+  for (int i = 0; i < 9; i++)
+    EXPECT_EQ (push_of ("a", "new" + std::to_string (i), 1), NEW);
+  EXPECT_EQ (push_of ("a", "new9", 1), EXHAUSTED);
+  EXPECT_EQ (begin ("a7", 1), REPEAT);
+}
+
+TEST_F (SharedPushWindow, forgetsTheSilentClientsOfATenant)
+{
+  ASSERT_EQ (flood ("a"), 10);
+  ASSERT_EQ (push_of ("b", "b", 1), NEW);
+  for (const char *tenant : { "c", "d", "e" }) /* some clients of a have floors then */
+    ASSERT_EQ (flood (tenant), 10);
+  EXPECT_EQ (begin ("a0", 1), STALE);
+  EXPECT_EQ (begin ("a9", 2), NEW);
+  now_ns = 500;
+  EXPECT_EQ (push_of ("a", "a8", 2), NEW);
+  EXPECT_EQ (tps_push_window_forget (window, "a", 501), 0u);
+  EXPECT_EQ (tps_push_window_forget (window, "a", 500), 8u) << "a9 runs a push, a8 is active";
+  end ("a9", 2, 0);
+  EXPECT_EQ (begin ("a8", 2), REPEAT);
+  EXPECT_EQ (begin ("a9", 2), REPEAT);
+  EXPECT_EQ (push_of ("a", "a1", 1), NEW);
+  EXPECT_NE (begin ("b", 1), NEW);
+  EXPECT_EQ (tps_push_window_forget (window, "nobody", 0), 0u);
+  EXPECT_EQ (flood (nullptr), 160);
+  EXPECT_EQ (tps_push_window_forget (window, nullptr, 0), 160u);
+  EXPECT_EQ (flood (nullptr), 160);
 }
 
 /* ---- budgets -------------------------------------------------------------------------------- */
@@ -212,7 +329,7 @@ TEST (FullBudget, windowsBecomeFloorsWhileOthersTakeFreeMemory)
   for (int i = 0; i < 200000 && n_refused < 2000; i++)
     {
       std::string name = "n" + std::to_string (i);
-      TpsPushRequest request = { name.c_str (), 1, &digest, 0, nullptr, nullptr };
+      TpsPushRequest request = { name.c_str (), 1, &digest, 0, nullptr, nullptr, nullptr, FALSE };
       gint64 answer;
 
       if (tps_push_window_begin (window, &request, &answer, nullptr) == TPS_PUSH_NEW)

@@ -64,11 +64,12 @@ protected:
 
   Verdict
   begin (const std::string &client, gint64 sequence, gint64 request = 0, Ending *ending = nullptr,
-         gint64 incarnation = 0)
+         gint64 incarnation = 0, const char *tenant = nullptr)
   {
     g_autoptr (GError) error = nullptr;
     TpsPushDigest digest = digest_of (request);
-    TpsPushRequest asked = { client.c_str (), sequence, &digest, incarnation, note_ending, ending };
+    TpsPushRequest asked = { client.c_str (), sequence, &digest, incarnation,
+                             note_ending,     ending,   tenant,  FALSE };
     TpsPushVerdict verdict = tps_push_window_begin (window, &asked, &answer, &error);
 
     EXPECT_EQ (verdict == TPS_PUSH_REFUSED, error != nullptr);
@@ -86,7 +87,8 @@ protected:
   begin_unknown (const std::string &client, gint64 sequence)
   {
     g_autoptr (GError) error = nullptr;
-    TpsPushRequest asked = { client.c_str (), sequence, nullptr, 0, note_ending, nullptr };
+    TpsPushRequest asked = { client.c_str (), sequence, nullptr, 0,
+                             note_ending,     nullptr,  nullptr, FALSE };
 
     return tps_push_window_begin (window, &asked, &answer, &error);
   }
@@ -121,6 +123,17 @@ protected:
 
     if (verdict == NEW)
       end (client, sequence, result);
+    return verdict;
+  }
+
+  /* Like push(), by a caller of `tenant`. */
+  Verdict
+  push_of (const char *tenant, const std::string &client, gint64 sequence)
+  {
+    Verdict verdict = begin (client, sequence, 0, nullptr, 0, tenant);
+
+    if (verdict == NEW)
+      end (client, sequence, 0);
     return verdict;
   }
 

@@ -124,7 +124,7 @@ push_everything (Shared *shared)
   for (gint64 sequence = 0; sequence < 500; sequence++)
     {
       TpsPushDigest digest = digest_of (sequence);
-      TpsPushRequest asked = { "a", sequence, &digest, 0, count_answer, shared };
+      TpsPushRequest asked = { "a", sequence, &digest, 0, count_answer, shared, nullptr, FALSE };
       gint64 answer = 0;
 
       switch (tps_push_window_begin (shared->window, &asked, &answer, nullptr))

@@ -80,6 +80,7 @@ RandomCommand::id ()
   result.sequence = up_to (1 << 30);
   for (guint8 &byte : result.digest.bytes)
     byte = static_cast<guint8> (up_to (255));
+  result.tenant = result.sequence % 2 == 0 ? result.client : nullptr;
   return result;
 }
 

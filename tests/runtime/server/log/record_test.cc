@@ -68,7 +68,7 @@ TEST (LogRecord, AllKindsComeBackAsTheyWere)
 TEST (LogRecord, AFieldOfEachKindIsReadAsWritten)
 {
   RandomCommand rows (1, 7, TPS_COMMAND_APPLY_ROWS, 5000);
-  rows.record.id = { "trainer 3", 42, { { 1, 2, 3 } } };
+  rows.record.id = { "trainer 3", 42, { { 1, 2, 3 } }, "ads" };
   rows.record.has_failed = TRUE;
   Decoded decoded (encode (&rows.record));
   const TpsCommand *command = &decoded.decoder.command;
@@ -77,6 +77,7 @@ TEST (LogRecord, AFieldOfEachKindIsReadAsWritten)
   EXPECT_STREQ (command->id.client, "trainer 3");
   EXPECT_EQ (command->id.sequence, 42);
   EXPECT_EQ (command->id.digest.bytes[2], 3);
+  EXPECT_STREQ (command->id.tenant, "ads");
   EXPECT_TRUE (command->has_failed);
   ASSERT_EQ (command->n_tables, 1u);
   EXPECT_STREQ (command->tables[0].name, rows.record.tables[0].name);

@@ -19,17 +19,22 @@ digest_of (gint64 sequence)
   return digest;
 }
 
+gint64 now_ns;
+
 /* A window of few clients, so that windows become floors and floors become windows again. One push
  * runs at a time. */
 class Window
 {
 public:
-  explicit Window (guint max_clients = 6)
+  explicit Window (guint max_clients = 6, guint max_floors = 0)
   {
     TpsPushWindowOptions options {};
 
     options.window = 8;
     options.max_clients = max_clients;
+    options.max_floors = max_floors;
+    options.floor_idle_ns = 1000;
+    options.get_now_ns = [] { return now_ns; };
     window = tps_push_window_new (&options);
   }
   ~Window ()
@@ -37,8 +42,8 @@ public:
     tps_push_window_free (window);
   }
 
-  void
-  push (const std::string &client, gint64 sequence, gint64 lsn)
+  TpsPushVerdict
+  push (const std::string &client, gint64 sequence, gint64 lsn, const gchar *tenant = nullptr)
   {
     TpsPushDigest digest = digest_of (sequence);
     TpsPushRequest request {};
@@ -47,8 +52,36 @@ public:
     request.client = client.c_str ();
     request.sequence = sequence;
     request.digest = &digest;
-    if (tps_push_window_begin (window, &request, &answer, nullptr) == TPS_PUSH_NEW)
+    request.tenant = tenant;
+    TpsPushVerdict verdict = tps_push_window_begin (window, &request, &answer, nullptr);
+    if (verdict == TPS_PUSH_NEW)
       tps_push_window_end (window, client.c_str (), sequence, sequence * 3, lsn);
+    return verdict;
+  }
+
+  /* Adds all clients of `from`. */
+  void
+  import (const Window &from)
+  {
+    GByteArray *records = g_byte_array_new ();
+    gsize n_used;
+
+    tps_push_export_begin (from.window);
+    while (tps_push_export_some (from.window, records))
+      ;
+    ASSERT_TRUE (tps_push_export_read (window, records->data, records->len, &n_used, nullptr));
+    ASSERT_EQ (n_used, records->len);
+    tps_push_export_end_read (window);
+    g_byte_array_unref (records);
+  }
+
+  gsize
+  count_floors () const
+  {
+    TpsPushWindowSize size;
+
+    tps_push_window_get_size (window, &size);
+    return size.n_floors;
   }
 
   TpsPushVerdict
@@ -94,13 +127,72 @@ TEST (PushIds, AreNeverNewAgain)
         for (size_t i = 0; i < random () % 20; i++)
           push ();
       while (tps_push_export_some (from.window, records));
-      ASSERT_TRUE (tps_push_export_read (to.window, records->data, records->len, &n_used));
+      ASSERT_TRUE (tps_push_export_read (to.window, records->data, records->len, &n_used, nullptr));
       ASSERT_EQ (n_used, records->len);
       for (const auto &id : used)
         ASSERT_NE (to.ask (id.first, id.second), TPS_PUSH_NEW)
             << id.first << " " << id.second << ", seed " << seed;
       g_byte_array_unref (records);
     }
+}
+
+/* A smaller --push-clients, and a share that has become too small: every client must be known. */
+TEST (PushIds, AreNeverNewInASmallerWindow)
+{
+  for (const gchar *tenant : { static_cast<const gchar *> (nullptr), "ads" })
+    {
+      Window from (320), to (2, 1);
+
+      for (gint64 client = 0; client < 20; client++)
+        ASSERT_EQ (from.push ("client" + std::to_string (client), 7, client + 1, tenant),
+                   TPS_PUSH_NEW);
+      to.import (from);
+      for (int client = 0; client < 20; client++)
+        EXPECT_NE (to.ask ("client" + std::to_string (client), 7), TPS_PUSH_NEW) << client;
+      EXPECT_EQ (to.push ("new", 1, 21, tenant), TPS_PUSH_REFUSED);
+      EXPECT_EQ (to.push ("client3", 8, 22, tenant), TPS_PUSH_NEW);
+    }
+}
+
+/* Floors must expire at the same times as before the export, whose order is different. */
+TEST (PushIds, ExpireAfterAnImportAsBefore)
+{
+  Window from (1, 100), to (2, 100);
+
+  for (now_ns = 0; now_ns < 100; now_ns += 10) /* floors of clients 0 to 8 at 10, 20, ... */
+    from.push ("client" + std::to_string (now_ns / 10), 7, 1);
+  now_ns = 900;
+  EXPECT_EQ (from.ask ("client0", 7), TPS_PUSH_REFUSED); /* expires last now, at 1900 */
+  to.import (from);
+  EXPECT_EQ (to.count_floors (), 9u);
+  for (gsize n_expired = 1; n_expired <= 8; n_expired++)
+    {
+      now_ns = 1010 + static_cast<gint64> (n_expired) * 10;
+      EXPECT_EQ (to.ask ("other", 1), TPS_PUSH_NEW);
+      EXPECT_EQ (to.count_floors (), 9 - n_expired) << now_ns;
+    }
+  now_ns = 0;
+}
+
+/* After a restart, a tenant must still have the clients of its share, and no others. */
+TEST (PushIds, KeepTheirTenants)
+{
+  Window from (20, 140), to (20, 140); /* shares of 10 clients */
+
+  for (const gchar *tenant : { static_cast<const gchar *> (nullptr), "ads", "news" })
+    for (gint64 client = 0; client < (tenant == nullptr ? 30 : 9); client++)
+      ASSERT_EQ (from.push ((tenant != nullptr ? tenant : "client") + std::to_string (client), 7,
+                            client + 1, tenant),
+                 TPS_PUSH_NEW);
+  ASSERT_EQ (from.push ("ads9", 7, 1, "ads"), TPS_PUSH_NEW);
+  to.import (from);
+  EXPECT_EQ (to.push ("new of ads", 7, 1, "ads"), TPS_PUSH_REFUSED);
+  EXPECT_EQ (to.push ("ads0", 8, 1, "ads"), TPS_PUSH_NEW);
+  EXPECT_EQ (to.push ("new of news", 7, 1, "news"), TPS_PUSH_NEW);
+  EXPECT_EQ (to.push ("too many of news", 7, 1, "news"), TPS_PUSH_REFUSED);
+  EXPECT_EQ (to.push ("new", 7, 1), TPS_PUSH_NEW);
+  EXPECT_EQ (tps_push_window_forget (to.window, "ads", 0), 10u);
+  EXPECT_EQ (to.push ("new of ads", 7, 1, "ads"), TPS_PUSH_NEW);
 }
 
 /* Remembered pushes must be exported with their replies, also if the export has many pieces. */
@@ -120,7 +212,7 @@ TEST (PushIds, KeepTheirAnswers)
   while (tps_push_export_some (from.window, records))
     n_pieces++;
   EXPECT_GT (n_pieces, 3);
-  ASSERT_TRUE (tps_push_export_read (to.window, records->data, records->len, &n_used));
+  ASSERT_TRUE (tps_push_export_read (to.window, records->data, records->len, &n_used, nullptr));
   for (int client = 0; client < 1000; client++)
     {
       std::string name = "client" + std::to_string (client);
@@ -147,10 +239,10 @@ TEST (PushIds, RefuseInvalidRecords)
   from.push ("client", 1, 1);
   tps_push_export_begin (from.window);
   ASSERT_TRUE (tps_push_export_some (from.window, records));
-  ASSERT_TRUE (tps_push_export_read (to.window, records->data, records->len - 1, &n_used));
+  ASSERT_TRUE (tps_push_export_read (to.window, records->data, records->len - 1, &n_used, nullptr));
   EXPECT_EQ (n_used, 0u); /* an incomplete record: the rest may follow */
   records->data[0] = 7;
-  EXPECT_FALSE (tps_push_export_read (to.window, records->data, records->len, &n_used));
+  EXPECT_FALSE (tps_push_export_read (to.window, records->data, records->len, &n_used, nullptr));
   EXPECT_EQ (to.ask ("client", 1), TPS_PUSH_NEW);
   g_byte_array_unref (records);
 }
