@@ -163,7 +163,9 @@ service EmbeddingTable {
   // bag receives the gradient of the bag, times the weight of the row. With MEAN, each row receives
   // the gradient divided by the number of rows. With MAX, the row that has the maximum of a column
   // at the time of the push receives the gradient of this column. Then each table takes one step,
-  // as in apply_row_gradients, even if several gradients of the list name it.
+  // as in apply_row_gradients, even if several gradients of the list name it. UNAVAILABLE: if a
+  // device was lost after some tables had taken their step, the message names these tables. A
+  // repeat with the same push id is then not applied, and gets the same error.
   void apply_bag_gradients(1: list<BagGradient> gradients, 2: tensor.PushId push)
       throws (1: node.ServiceError failure)
 

@@ -98,7 +98,8 @@ typedef struct
   gint64 lsn; /* from 1, without gaps */
   TpsCommandKind kind;
   TpsCommandId id;
-  /* The request was answered with an error, so its push id counts as unused. */
+  /* The request was answered with an error. Its push id counts as unused, unless a table has taken
+   * its step. */
   gboolean has_failed;
   /* The strongest durability of the tables that the command changes; 0 = the server's durability.
    * Not part of the record. */

@@ -407,3 +407,14 @@ tps_apply_run (TpsApply *apply, gint64 lsn, GError **error)
     }
   return ok;
 }
+
+gint64
+tps_apply_get_steps (const TpsCommandTable *tables, guint n_tables)
+{
+  gint64 steps = 0;
+
+  for (guint i = 0; i < n_tables; i++)
+    if (!tables[i].is_skipped)
+      steps |= G_GINT64_CONSTANT (1) << MIN (i, TPS_APPLY_LAST_STEP);
+  return steps;
+}

@@ -98,4 +98,10 @@ gboolean tps_apply_may_follow (const TpsApply *apply);
  * tables are on devices. */
 gboolean tps_apply_run (TpsApply *apply, gint64 lsn, GError **error);
 
+/* Returns the tables of a failed command that took their step, as the answer that the push window
+ * remembers: bit i = tables[i], and bit TPS_APPLY_LAST_STEP = at least one of all further tables.
+ * 0: no table took its step. */
+#define TPS_APPLY_LAST_STEP 62
+gint64 tps_apply_get_steps (const TpsCommandTable *tables, guint n_tables);
+
 G_END_DECLS

@@ -26,6 +26,7 @@ typedef struct
   TpsTableStore *store;
   TpsTablePush push;
   TpsPushDigest digest;
+  gint64 steps; /* if the push failed: the tables that took their step, as in the window */
   TpsTablePushDone done;
   gpointer user_data;
   GError *error;
@@ -75,14 +76,45 @@ digest_of (const TpsTablePush *push)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+/* Replaces the error of a push whose device was lost after some tables had taken their step. Names
+ * these tables, according to `steps`, a result of tps_apply_get_steps(). The tables of a command
+ * are in the order of their first gradients. */
+static void
+set_partial_error (Push *push, gint64 steps)
+{
+  const TpsTablePush *request = &push->push;
+  g_autoptr (GHashTable) tables = g_hash_table_new (g_str_hash, g_str_equal);
+  g_autoptr (GString) names = g_string_new (NULL);
+
+  for (guint i = 0; i < request->n_gradients; i++)
+    {
+      guint bit = MIN (g_hash_table_size (tables), TPS_APPLY_LAST_STEP);
+      const gchar *table = request->gradients[i].query.table;
+
+      if (g_hash_table_add (tables, (gpointer) (guintptr) table) && (steps >> bit & 1) != 0)
+        g_string_append_printf (names, "%s%s", names->len > 0 ? ", " : "",
+                                bit < TPS_APPLY_LAST_STEP ? table : "some of the later tables");
+      if (bit == TPS_APPLY_LAST_STEP)
+        break;
+    }
+  g_clear_error (&push->error);
+  g_set_error (
+      &push->error, TPS_ERROR, TPS_ERROR_DEVICE_LOST,
+      "push %" G_GINT64_FORMAT " of client %s: a device was lost while the tables changed; "
+      "of the tables that the push names, only these took their step: %s; the push must not "
+      "be repeated",
+      request->sequence, request->client, names->str);
+}
+
 static void
 leave_window (Push *push)
 {
   TpsPushWindow *window = tps_table_store_get_pushes (push->store);
   const TpsTablePush *request = &push->push;
 
-  if (push->error == NULL)
-    tps_push_window_end (window, request->client, request->sequence, 0, push->command.lsn);
+  if (push->error == NULL || push->steps != 0)
+    tps_push_window_end (window, request->client, request->sequence, push->steps,
+                         push->command.lsn);
   else
     tps_push_window_fail (window, request->client, request->sequence, push->error);
 }
@@ -122,6 +154,8 @@ end_push (Push *push)
 {
   if (push->error == NULL)
     count_push (push);
+  else if (push->steps != 0 && push->push.client != NULL)
+    set_partial_error (push, push->steps);
   tps_apply_clear (&push->apply);
   end_unprepared (push);
 }
@@ -140,6 +174,8 @@ run_push (TpsOrdered *ordered)
       tps_phases_enter_long (push->push.phases, TPS_PHASE_APPLY);
     }
   push->command.has_failed = !tps_apply_run (&push->apply, push->command.lsn, &push->error);
+  if (push->command.has_failed)
+    push->steps = tps_apply_get_steps (push->apply.tables, push->apply.n_steps);
   if (tps_sequencer_has_observer (tps_table_store_get_sequencer (push->store)))
     tps_phases_enter_long (push->push.phases, TPS_PHASE_WAIT);
 }
@@ -248,12 +284,15 @@ prepare (Push *push)
 
 /* Answers a repeat when the first push with its id has ended. */
 static void
-first_ended (gpointer user_data, gint64 unused, const GError *error)
+first_ended (gpointer user_data, gint64 steps, const GError *error)
 {
   Push *push = user_data;
 
   tps_phases_rename (push->push.phases, TPS_PHASE_WAIT);
-  push->done (push->user_data, error);
+  if (error == NULL && steps != 0)
+    set_partial_error (push, steps);
+  push->done (push->user_data, error != NULL ? error : push->error);
+  g_clear_error (&push->error);
   g_free (push);
 }
 
@@ -299,9 +338,9 @@ find_incarnation (TpsTableStore *store, const TpsTablePush *push)
 
 /* A known id may have been used for an earlier table of the same name. If the id is known, it is
  * therefore looked up again with the earliest incarnation of the tables. A new id needs no
- * incarnation. */
+ * incarnation. Sets `steps` for a REPEAT: see set_partial_error(). */
 static TpsPushVerdict
-begin_in_window (Push *push)
+begin_in_window (Push *push, gint64 *steps)
 {
   TpsPushWindow *window = tps_table_store_get_pushes (push->store);
   TpsPushRequest request = {
@@ -312,8 +351,7 @@ begin_in_window (Push *push)
     .user_data = push,
     .tenant = push->push.tenant,
   };
-  gint64 unused;
-  TpsPushVerdict verdict = tps_push_window_begin (window, &request, &unused, &push->error);
+  TpsPushVerdict verdict = tps_push_window_begin (window, &request, steps, &push->error);
 
   if (verdict == TPS_PUSH_NEW || verdict == TPS_PUSH_RUNNING)
     return verdict;
@@ -322,16 +360,17 @@ begin_in_window (Push *push)
   if (request.incarnation == 0)
     return verdict;
   g_clear_error (&push->error);
-  return tps_push_window_begin (window, &request, &unused, &push->error);
+  return tps_push_window_begin (window, &request, steps, &push->error);
 }
 
 static void
 enter_window (Push *push)
 {
   gboolean may_wait = push->push.may_wait;
+  gint64 steps = 0;
 
   push->digest = digest_of (&push->push);
-  switch (begin_in_window (push))
+  switch (begin_in_window (push, &steps))
     {
     case TPS_PUSH_NEW:
       prepare (push);
@@ -342,6 +381,10 @@ enter_window (Push *push)
         answer_unavailable (push);
       break;
     case TPS_PUSH_REPEAT:
+      if (steps != 0)
+        set_partial_error (push, steps);
+      answer (push);
+      break;
     case TPS_PUSH_REFUSED:
     case TPS_PUSH_UNDECIDED: /* does not occur: the push has a digest */
       answer (push);
@@ -360,6 +403,7 @@ tps_table_store_push (TpsTableStore *store, const TpsTablePush *request, TpsTabl
   push->done = done;
   push->user_data = user_data;
   push->error = NULL;
+  push->steps = 0;
   if (request->client != NULL)
     enter_window (push);
   else

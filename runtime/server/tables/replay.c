@@ -11,6 +11,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/planted_bug.h"
+#include "runtime/server/tables/apply.h"
 #include "runtime/server/tables/table_calls.h"
 #include "runtime/server/tables/table_snapshot.h"
 
@@ -130,9 +131,10 @@ push_rest (TpsTableStore *store, const TpsCommand *record, GHashTable *dropped, 
 }
 
 /* Adds the push id of a record to the window, as the id of a push that has ended. The id is already
- * in the window if the snapshot contained it. Errors: RESOURCE_EXHAUSTED. */
+ * in the window if the snapshot contained it. `steps`: as in tps_apply_get_steps(). Errors:
+ * RESOURCE_EXHAUSTED. */
 static gboolean
-remember_id (TpsTableStore *store, const TpsCommand *record, GError **error)
+remember_id (TpsTableStore *store, const TpsCommand *record, gint64 steps, GError **error)
 {
   TpsPushWindow *window = tps_table_store_get_pushes (store);
   TpsPushRequest request = { .client = record->id.client,
@@ -144,13 +146,14 @@ remember_id (TpsTableStore *store, const TpsCommand *record, GError **error)
   TPS_PLANT ("window-not-restored", return TRUE);
   for (guint i = 0; i < record->n_tables; i++)
     request.incarnation = MIN (request.incarnation, record->tables[i].incarnation);
-  return tps_push_window_replay (window, &request, 0, record->lsn, error);
+  return tps_push_window_replay (window, &request, steps, record->lsn, error);
 }
 
 static gboolean
 replay_push (TpsTableStore *store, const TpsCommand *command, GError **error)
 {
   g_autoptr (GHashTable) dropped = NULL;
+  gint64 steps = 0;
   gboolean ok;
 
   if (!find_dropped (store, command, &dropped, error))
@@ -159,8 +162,10 @@ replay_push (TpsTableStore *store, const TpsCommand *command, GError **error)
     ok = push_record (store, command, error);
   else
     ok = command->kind != TPS_COMMAND_APPLY_BAGS || push_rest (store, command, dropped, error);
-  if (ok && command->id.client != NULL && !command->has_failed)
-    ok = remember_id (store, command, error);
+  if (command->has_failed)
+    steps = tps_apply_get_steps (command->tables, command->n_tables);
+  if (ok && command->id.client != NULL && (!command->has_failed || steps != 0))
+    ok = remember_id (store, command, steps, error);
   return ok;
 }
 

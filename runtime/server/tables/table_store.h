@@ -227,7 +227,8 @@ typedef void (*TpsTablePushDone) (gpointer user_data, const GError *error);
  * errors: UNAVAILABLE (the push would have to wait, but `may_wait` is FALSE), STALE and DUPLICATE
  * (the push id), RESOURCE_EXHAUSTED (no temporary space). After an error of a device, all tables in
  * the host's memory are unchanged, and so are tables on devices, except those that a device has
- * lost. */
+ * lost, and those that had taken their step before. DEVICE_LOST then names the latter, the push id
+ * counts as used, and repeats get the same error. */
 void tps_table_store_push (TpsTableStore *store, const TpsTablePush *request, TpsTablePushDone done,
                            gpointer user_data);
 

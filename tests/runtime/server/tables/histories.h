@@ -28,9 +28,9 @@ constexpr int64_t kRows = 24;
 inline const char *const kNames[] = { "a", "b", "c", "d" };
 
 inline TpsDevice *
-find_fake_device (const gchar *, GError **)
+find_fake_device (const gchar *name, GError **)
 {
-  return tps_fake_device_get (0);
+  return tps_fake_device_get (g_str_equal (name, "fake:1") ? 1 : 0);
 }
 
 inline unsigned long
