@@ -109,7 +109,8 @@ tps_durable_get_status (TpsDurable *durable, TpsDurableStatus *status)
                                      .end_lsn = tps_sequencer_get_lsn (durable->targets.sequencer),
                                      .n_bytes_done = tps_log_get_written_bytes (durable->log),
                                      .remaining_ms = -1 };
-      if (!tps_log_may_append (durable->log, G_MAXSIZE, &reason))
+      if (status->phase != TPS_DURABLE_LIVE
+          && !tps_log_may_append (durable->log, G_MAXSIZE, &reason))
         g_strlcpy (status->reason, reason->message, sizeof status->reason);
       return;
     }

@@ -95,8 +95,15 @@ public:
     TpsDurableStatus status;
 
     tps_durable_get_status (durable, &status);
+    if (status.phase == TPS_DURABLE_LIVE)
+      {
+        EXPECT_STREQ (status.reason, "");
+      }
+    reason = status.reason;
     return status.phase;
   }
+
+  std::string reason; /* of the last phase () */
 
   /* Returns the length of the log in bytes. */
   gint64

@@ -254,11 +254,13 @@ TEST_F (Durable, aDiskIsFullWhileShortCommandsStillFit)
       {
         pushes.send (*server);
         pushes.wait ();
+        server->phase ();
       }
     else
       /* The log needs its next segment. It may take time to find that there is no room for it. */
       std::this_thread::yield ();
   EXPECT_EQ (server->phase (), TPS_DURABLE_FULL);
+  EXPECT_THAT (server->reason, HasSubstr ("no room here"));
   pushes.send (*server);
   pushes.wait ();
   EXPECT_EQ (pushes.n_failed, 0);
