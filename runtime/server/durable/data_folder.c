@@ -77,7 +77,7 @@ mark (TpsDataFolder *folder, gint64 lsn, gint64 snapshot_lsn, GError **error)
   g_autofree gchar *path = make_path (folder, FORMAT);
   g_autofree gchar *new_path = make_path (folder, NEW_FORMAT);
 
-  disk->remove (disk, new_path, NULL);
+  tps_disk_discard_all (disk, new_path, NULL);
   if (!write_new_format (folder, new_path, lsn, snapshot_lsn, error)
       || !disk->rename (disk, new_path, path, error)
       || !disk->sync_folder (disk, folder->path, error))

@@ -89,6 +89,10 @@ gboolean tps_durable_write_snapshot (TpsDurable *durable, gboolean is_incrementa
 gboolean tps_durable_write_needed_snapshot (TpsDurable *durable, gboolean is_incremental,
                                             GError **error);
 
+/* Deletes the remains of snapshots that a crash has left. They may occupy the room that the log
+ * needs on a full disk. A failure is traced. Thread: only that of snapshots. */
+void tps_durable_delete_incomplete (TpsDurable *durable);
+
 /* -- durable_start.c -- */
 
 /* Finds the newest snapshot and opens the log that follows it. Blocks. Errors: those of

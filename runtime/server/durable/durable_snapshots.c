@@ -114,6 +114,16 @@ tps_durable_write_needed_snapshot (TpsDurable *durable, gboolean is_incremental,
   return TRUE;
 }
 
+void
+tps_durable_delete_incomplete (TpsDurable *durable)
+{
+  TpsSnapshotOptions options = tps_durable_get_snapshot_options (durable);
+  g_autoptr (GError) error = NULL;
+
+  if (!tps_snapshot_delete_incomplete (&options, &error))
+    tps_trace (&snapshot_failed, tps_field_text ("message", error->message));
+}
+
 /* Writes an automatic snapshot. No caller receives its error, so the error is traced here. */
 static gboolean
 write_due_snapshot (gpointer user_data)

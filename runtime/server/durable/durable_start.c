@@ -217,7 +217,10 @@ recover (void *user_data)
     tps_snapshot_thread_begin (&durable->snapshots, tps_clock_now_ns (), 0);
   end_recovery (durable, error);
   if (error == NULL)
-    tps_snapshot_thread_run (&durable->snapshots);
+    {
+      tps_durable_delete_incomplete (durable);
+      tps_snapshot_thread_run (&durable->snapshots);
+    }
   return NULL;
 }
 

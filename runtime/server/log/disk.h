@@ -18,7 +18,9 @@
  *   RESOURCE_EXHAUSTED   no room: the disk or a quota is full, a file may not grow, or there are no
  *                        descriptors or no memory. The message has the remedy. An operation that
  *                        needs room, such as open() or preallocate(), may be tried again
- *   NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED (also a read-only file system)
+ *   NOT_FOUND
+ *   ALREADY_EXISTS       also a folder that is not empty
+ *   PERMISSION_DENIED    also a read-only file system
  *   UNAVAILABLE          lock(): another process holds the lock
  *   INVALID_ARGUMENT     the path is wrong: it is too long, or has a part that is no folder, or
  *                        open() found something other than a regular file
@@ -146,6 +148,10 @@ gboolean tps_disk_is_deleted_name (const gchar *name);
 
 /* Calls discard() if the disk has it, otherwise remove(). */
 gboolean tps_disk_discard (TpsDisk *disk, const gchar *path, GError **error);
+
+/* As tps_disk_discard(), but a folder is removed with its contents. Links in it are removed, not
+ * followed. */
+gboolean tps_disk_discard_all (TpsDisk *disk, const gchar *path, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDisk, tps_disk_free)
 

@@ -47,7 +47,7 @@ write_marker (TpsLogFolder *folder, const gchar *id, GError **error)
   text = tps_log_marker_to_text (&folder->id);
   /* An interrupted start may have left this file. The error is ignored, because usually the file
    * does not exist. */
-  disk->remove (disk, path_new, NULL);
+  tps_disk_discard_all (disk, path_new, NULL);
   return write_file (folder, path_new, text, error) && disk->rename (disk, path_new, path, error)
          && disk->sync_folder (disk, folder->path, error);
 }

@@ -173,21 +173,16 @@ write_snapshot (Writing *writing, TpsSnapshotInfo *info, GError **error)
   return TRUE;
 }
 
-/* Finds the newest existing snapshot. If it cannot be read, it is ignored, and tables are written
- * whole. */
+/* Reads the newest of the existing snapshots. If it cannot be read, it is ignored, and tables are
+ * written whole. */
 static void
-find_earlier (Writing *writing)
+find_earlier (Writing *writing, GStrv names)
 {
   const TpsSnapshotOptions *options = writing->options;
-  g_auto (GStrv) names = NULL;
-  guint n;
+  guint n = g_strv_length (names);
 
   tps_manifest_init (&writing->earlier);
-  if (options->max_increments == 0)
-    return;
-  names = tps_snapshot_folder_list (options->disk, options->folder, NULL);
-  n = names != NULL ? g_strv_length (names) : 0;
-  if (n == 0)
+  if (options->max_increments == 0 || n == 0)
     return;
   writing->earlier_folder = g_build_filename (options->folder, names[n - 1], NULL);
   if (!tps_manifest_read (&writing->earlier, options->disk, writing->earlier_folder, NULL)
@@ -210,13 +205,18 @@ gboolean
 tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GError **error)
 {
   Writing writing = { .options = options, .pace.options = options };
+  g_auto (GStrv) names = NULL;
   gint64 lsn;
   gboolean exists, ok;
 
   if (!check_options (options, error)
-      || !options->disk->make_folder (options->disk, options->folder, error)
-      || !tps_snapshot_folder_delete_incomplete (options->disk, options->folder, error))
+      || !options->disk->make_folder (options->disk, options->folder, error))
     return FALSE;
+  names = tps_snapshot_folder_list (options->disk, options->folder, error);
+  if (names == NULL)
+    return FALSE;
+  /* Remains that cannot be deleted do no harm, because readers ignore them. */
+  tps_snapshot_delete_incomplete (options, NULL);
   lsn = get_first_lsn (options->sequencer);
   tps_snapshot_folder_name (lsn, writing.name);
   if (!tps_snapshot_folder_has (options->disk, options->folder, writing.name, &exists, error))
@@ -227,13 +227,19 @@ tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GE
   tps_manifest_init (&writing.manifest);
   writing.manifest.lsn = lsn;
   writing.manifest.history = g_strdup (options->history);
-  find_earlier (&writing);
+  find_earlier (&writing, names);
   ok = write_snapshot (&writing, info, error);
   tps_manifest_clear (&writing.manifest);
   tps_manifest_clear (&writing.earlier);
   g_free (writing.earlier_folder);
   g_free (writing.folder);
   return ok;
+}
+
+gboolean
+tps_snapshot_delete_incomplete (const TpsSnapshotOptions *options, GError **error)
+{
+  return tps_snapshot_folder_delete_incomplete (options->disk, options->folder, error);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

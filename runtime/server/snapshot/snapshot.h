@@ -106,6 +106,11 @@ typedef struct
 gboolean tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info,
                              GError **error);
 
+/* Deletes the remains of incomplete snapshots, as tps_snapshot_write() does before it begins. Only
+ * `disk` and `folder` of the options are used. Must not be called while a snapshot is written.
+ * Errors: those of the disk; remains that cannot be deleted stay. */
+gboolean tps_snapshot_delete_incomplete (const TpsSnapshotOptions *options, GError **error);
+
 /* Finds the newest snapshot with a manifest and sets `info`, with an empty name if there is none.
  * The whole manifest is checked, but the files are not read. Errors: those of the disk, ABORTED (a
  * manifest that is damaged or has a different version; the message names the file and the

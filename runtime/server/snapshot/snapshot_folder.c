@@ -85,9 +85,10 @@ tps_snapshot_folder_list (TpsDisk *disk, const gchar *folder, GError **error)
   return list (disk, folder, TRUE, error);
 }
 
-/* Sets `has_manifest`. After any failure other than NOT_FOUND, such as too many open files, it is
- * not known whether there is a manifest, so the function fails. Otherwise, a complete snapshot
- * could be taken for an incomplete one and be deleted. */
+/* Sets `has_manifest`. INVALID_ARGUMENT: the manifest is a folder, or the snapshot is a file, so
+ * there is no manifest. After any other failure than NOT_FOUND, such as too many open files, it is not known whether there is a
+ * manifest, so the function fails. Otherwise, a complete snapshot could be taken for an incomplete
+ * one and be deleted. */
 static gboolean
 find_manifest (TpsDisk *disk, const gchar *path, gboolean *has_manifest, GError **error)
 {
@@ -98,7 +99,8 @@ find_manifest (TpsDisk *disk, const gchar *path, gboolean *has_manifest, GError 
   *has_manifest = file != NULL;
   if (file != NULL)
     disk->close (file);
-  else if (!g_error_matches (failure, TPS_ERROR, TPS_ERROR_NOT_FOUND))
+  else if (!g_error_matches (failure, TPS_ERROR, TPS_ERROR_NOT_FOUND)
+           && !g_error_matches (failure, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT))
     {
       g_propagate_error (error, failure);
       return FALSE;
@@ -125,24 +127,6 @@ remove_in (TpsDisk *disk, const gchar *folder, const gchar *name, GError **error
   return disk->remove (disk, path, error);
 }
 
-/* Deletes the files of a snapshot, which must not have a manifest any more, and its folder. */
-static gboolean
-delete_files (TpsDisk *disk, const gchar *path, GError **error)
-{
-  g_auto (GStrv) names = disk->list (disk, path, error);
-
-  if (names == NULL)
-    return FALSE;
-  for (guint i = 0; names[i] != NULL; i++)
-    {
-      g_autofree gchar *file = g_build_filename (path, names[i], NULL);
-
-      if (!tps_disk_discard (disk, file, error))
-        return FALSE;
-    }
-  return disk->remove (disk, path, error);
-}
-
 gboolean
 tps_snapshot_folder_delete (TpsDisk *disk, const gchar *folder, const gchar *name, GError **error)
 {
@@ -153,20 +137,18 @@ tps_snapshot_folder_delete (TpsDisk *disk, const gchar *folder, const gchar *nam
          && (!has_manifest
              || (remove_in (disk, path, TPS_MANIFEST_NAME, error)
                  && disk->sync_folder (disk, path, error)))
-         && delete_files (disk, path, error);
+         && tps_disk_discard_all (disk, path, error);
 }
 
 gboolean
 tps_snapshot_folder_delete_incomplete (TpsDisk *disk, const gchar *folder, GError **error)
 {
   g_auto (GStrv) names = list (disk, folder, FALSE, error);
+  gboolean ok = names != NULL;
 
-  if (names == NULL)
-    return FALSE;
-  for (guint i = 0; names[i] != NULL; i++)
-    if (!tps_snapshot_folder_delete (disk, folder, names[i], error))
-      return FALSE;
-  return TRUE;
+  for (guint i = 0; names != NULL && names[i] != NULL; i++)
+    ok = tps_snapshot_folder_delete (disk, folder, names[i], ok ? error : NULL) && ok;
+  return ok;
 }
 
 gint64

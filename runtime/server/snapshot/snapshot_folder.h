@@ -29,8 +29,8 @@ gboolean tps_snapshot_folder_has (TpsDisk *disk, const gchar *folder, const gcha
 gboolean tps_snapshot_folder_delete (TpsDisk *disk, const gchar *folder, const gchar *name,
                                      GError **error);
 
-/* Deletes all snapshots without a manifest. If the disk cannot tell whether a snapshot has one, the
- * snapshot stays, and the function fails. */
+/* Deletes all snapshots without a manifest. A snapshot stays, and the function fails, if the
+ * snapshot cannot be deleted, or if the disk cannot tell whether it has a manifest. */
 gboolean tps_snapshot_folder_delete_incomplete (TpsDisk *disk, const gchar *folder, GError **error);
 
 /* Deletes complete snapshots except the newest `keep`, the oldest first. A snapshot that cannot be

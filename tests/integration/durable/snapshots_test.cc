@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -224,6 +225,67 @@ TEST (Snapshots, areTakenCopiedAndRestored)
   third.wait_until_live ();
   expected[0] = -2;
   EXPECT_EQ (Caller (third).rows (), expected);
+}
+
+/* A crash during a snapshot, or an operator, has left these. */
+TEST (Snapshots, areWrittenWhateverTheRemainsOfOthersContain)
+{
+  namespace fs = std::filesystem;
+  const std::string folder = new_folder (), other = new_folder ();
+  const std::string remains = folder + "/snapshots/snapshot-0000000000000000000";
+  DataServer server (folder);
+  auto write = [] (const std::string &path) { std::ofstream (path) << "x"; };
+  auto make_remains = [&] {
+    fs::create_directories (remains + "5/sub/deep");
+    write (remains + "5/sub/deep/file");
+    write (remains + "5/table-000000.safetensors");
+    fs::create_directory_symlink (other, remains + "5/link");
+    fs::create_directories (remains + "6/manifest.json/sub");
+    write (remains + "7");
+  };
+  auto expect_gone = [&] {
+    for (const char *lsn : { "5", "6", "7" })
+      EXPECT_FALSE (fs::exists (remains + lsn)) << lsn;
+    EXPECT_TRUE (fs::exists (other + "/file")) << "a link was followed";
+  };
+
+  write (other + "/file");
+  ASSERT_TRUE (server.start ());
+  server.wait_until_live ();
+  server.kill ();
+  make_remains ();
+  ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
+  server.wait_until_live ();
+  Caller caller (server);
+  ASSERT_EQ (caller.create (emb ()), 0);
+  for (int i = 0; i < 3; i++)
+    {
+      if (i > 0)
+        make_remains ();
+      EXPECT_EQ (caller.snapshot (FALSE), 0);
+      expect_gone ();
+      caller.push ({ 0 });
+    }
+}
+
+/* The room of an incomplete snapshot may be what a full disk lacks. */
+TEST (Snapshots, thatAreIncompleteAreDeletedAtTheStart)
+{
+  namespace fs = std::filesystem;
+  const std::string folder = new_folder ();
+  const std::string remains = folder + "/snapshots/snapshot-00000000000000000005";
+  const auto deadline = std::chrono::steady_clock::now () + std::chrono::seconds (30);
+  DataServer server (folder);
+
+  ASSERT_TRUE (server.start ());
+  server.wait_until_live ();
+  server.kill ();
+  fs::create_directories (remains + "/sub");
+  ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
+  server.wait_until_live ();
+  while (fs::exists (remains) && std::chrono::steady_clock::now () < deadline)
+    std::this_thread::yield ();
+  EXPECT_FALSE (fs::exists (remains));
 }
 
 TEST (Snapshots, areWrittenWhenTheLogGrows)

@@ -453,7 +453,7 @@ SimulatedDisk::make_functions ()
       return FALSE;
     if (self->names_.count (path) == 0)
       return !self->has_files_in (path)
-             || fail (error, TPS_ERROR_INTERNAL, "remove", path, "Directory not empty");
+             || fail (error, TPS_ERROR_ALREADY_EXISTS, "remove", path, "Directory not empty");
     self->change ({ { { path, nullptr } } });
     return TRUE;
   };

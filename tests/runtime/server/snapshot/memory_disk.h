@@ -207,6 +207,10 @@ private:
     MemoryDisk *self = of (disk);
     std::lock_guard<std::mutex> guard (self->lock);
 
+    auto below = self->files.lower_bound (std::string (path) + "/");
+
+    if (below != self->files.end () && below->first.rfind (std::string (path) + "/", 0) == 0)
+      return fail (error, TPS_ERROR_ALREADY_EXISTS, std::string ("remove ") + path);
     if (self->files.erase (path) == 1 || self->folders.erase (path) == 1)
       return TRUE;
     return fail (error, TPS_ERROR_NOT_FOUND, std::string ("remove ") + path);
