@@ -133,6 +133,12 @@ refuse (const TpsGrant *grant, const gchar *kind, const gchar *name, GError **er
 }
 
 gboolean
+tps_grant_has_rights (const TpsGrant *grant)
+{
+  return grant == NULL || grant->rules == NULL || grant->n_mine > 0;
+}
+
+gboolean
 tps_grant_check_method (const TpsGrant *grant, const TpsGuardedMethod *method, const gchar *sent,
                         GError **error)
 {

@@ -51,6 +51,9 @@ void tps_grant_unref (TpsGrant *grant);
 const TpsPrincipal *tps_grant_get_principal (const TpsGrant *grant); /* borrowed */
 TpsAudit *tps_grant_get_audit (const TpsGrant *grant);               /* borrowed */
 
+/* Returns TRUE if some rule names the principal. */
+gboolean tps_grant_has_rights (const TpsGrant *grant);
+
 /* Returns TRUE if the principal may call `method`. `sent` is the name of the method as the peer
  * sent it.
  *

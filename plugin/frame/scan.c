@@ -35,8 +35,11 @@ tps_scanner_new (const TpsScannerOptions *options)
     max_head_bytes = MIN (DEFAULT_MAX_HEAD_BYTES, options->max_message_bytes);
   scanner->max_message_bytes = options->max_message_bytes;
   scanner->max_head_bytes = MIN (max_head_bytes, LARGEST_HEAD_BYTES);
-  scanner->pool = tps_buffer_pool_ref (options->bodies != NULL ? options->bodies
-                                                               : tps_buffer_pool_get_default ());
+  scanner->bodies = tps_buffer_pool_ref (options->bodies != NULL ? options->bodies
+                                                                 : tps_buffer_pool_get_default ());
+  scanner->pool = scanner->bodies;
+  scanner->choose_bodies = options->choose_bodies;
+  scanner->user_data = options->user_data;
   scanner->transferred = options->transferred;
   scanner->framed = options->transferred ? 0 : -1;
   scanner->state = TPS_SCAN_START;
@@ -52,7 +55,7 @@ tps_scanner_free (TpsScanner *scanner)
     return;
   g_clear_pointer (&scanner->message, tps_message_free);
   g_clear_error (&scanner->error);
-  tps_buffer_pool_unref (scanner->pool);
+  tps_buffer_pool_unref (scanner->bodies);
   g_free (scanner->deep_levels);
   g_free (scanner);
 }

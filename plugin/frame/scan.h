@@ -45,6 +45,9 @@ typedef struct
    * max_message_bytes. */
   gsize max_head_bytes;
   TpsBufferPool *bodies; /* a reference is taken; NULL = the default pool */
+  /* Optional: returns the pool for the message that begins, borrowed, instead of `bodies`. */
+  TpsBufferPool *(*choose_bodies) (gpointer user_data);
+  gpointer user_data;
   /* The messages come in chunks (thrift/chunks.thrift): they are unframed, and the length prefix of
    * a binary of 2^31 bytes or more is -1, followed by the length as an i64. */
   gboolean transferred;

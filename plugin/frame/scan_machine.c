@@ -82,6 +82,8 @@ tps_scan_refuse_memory (TpsScanner *scanner, gsize n_bytes)
 void
 tps_scan_begin_message (TpsScanner *scanner)
 {
+  if (scanner->choose_bodies != NULL)
+    scanner->pool = scanner->choose_bodies (scanner->user_data);
   scanner->message = tps_message_new ();
   scanner->message->framed = scanner->framed;
   scanner->message->transferred = scanner->transferred;

@@ -97,7 +97,10 @@ struct TpsScanner
 {
   gsize max_message_bytes;
   gsize max_head_bytes;
-  TpsBufferPool *pool;
+  TpsBufferPool *bodies; /* a reference */
+  TpsBufferPool *(*choose_bodies) (gpointer user_data);
+  gpointer user_data;
+  TpsBufferPool *pool; /* of the present message; borrowed */
   gboolean transferred;
 
   gint framed; /* -1 = not known yet */

@@ -89,6 +89,7 @@ tps_server_core_new (const TpsServerLimits *limits, const TpsBudgets *budgets, T
     core->metrics = tps_metrics_ref (metrics);
   set_counts (core);
   core->bodies = new_bodies (budgets, device);
+  core->strangers_bodies = tps_buffer_pool_new (budgets->strangers, NULL, 0);
   core->replies = tps_budget_ref (budgets->replies);
   core->segments = tps_budget_ref (budgets->shared);
   core->segments_on_device = tps_budget_new (NULL, "shared memory of the device",
@@ -116,6 +117,7 @@ tps_server_core_unref (TpsServerCore *core)
   g_ptr_array_unref (core->host_services);
   tps_session_list_clear (&core->sessions);
   tps_buffer_pool_unref (core->bodies);
+  tps_buffer_pool_unref (core->strangers_bodies);
   tps_budget_unref (core->replies);
   tps_budget_unref (core->segments);
   tps_budget_unref (core->segments_on_device);

@@ -58,6 +58,7 @@ typedef struct
   TpsChunks *chunks;         /* as `dispatcher`; NULL if a service of this name was added */
   GPtrArray *host_services;  /* of TpsHostService; the dispatcher borrows from them */
   TpsBufferPool *bodies;
+  TpsBufferPool *strangers_bodies;    /* of peers without rights */
   TpsCommonSegments *common_segments; /* a reference; NULL = none */
   TpsBudget *replies;                 /* charged for replies until they are sent */
   TpsBudget *segments;                /* of all connections */

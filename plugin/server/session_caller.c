@@ -131,9 +131,30 @@ tps_session_identify (TpsSession *session, const TpsMessage *message, GError **e
   show_certificate (session);
   take_header (session, message, error);
   grant = tps_identity_get_grant (&session->identity);
+  session->has_rights = tps_grant_has_rights (grant);
   if (session->core->quotas != NULL)
     join_tenant (session); /* the tenant of the grant's principal */
   return grant;
+}
+
+/* A token in the header of the message that begins is not known yet. The message must therefore fit
+ * into the budget of peers without rights, unless an earlier message had the token. */
+TpsBufferPool *
+tps_session_choose_bodies (gpointer data)
+{
+  TpsSession *session = data;
+
+  if (!session->has_rights)
+    {
+      g_autoptr (TpsGrant) grant = NULL;
+
+      tps_mutex_lock (&session->lock);
+      show_certificate (session);
+      grant = tps_identity_get_grant (&session->identity);
+      tps_mutex_unlock (&session->lock);
+      session->has_rights = tps_grant_has_rights (grant);
+    }
+  return session->has_rights ? session->core->bodies : session->core->strangers_bodies;
 }
 
 /* ---- context -------------------------------------------------------------------------------- */

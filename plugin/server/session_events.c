@@ -181,6 +181,11 @@ tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer, TpsNetChannel *c
   };
   TpsSession *session = tps_session_new (io, peer);
 
+  if (io->core->access != NULL)
+    {
+      options.choose_bodies = tps_session_choose_bodies;
+      options.user_data = session;
+    }
   tps_session_show_user (session, fd);
   offer_sharing (session, fd);
   session->connection = tps_connection_new (io->loop, fd, &options, &events, session);

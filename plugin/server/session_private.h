@@ -32,6 +32,7 @@ struct TpsSession
   TpsJobQueue *jobs[TPS_N_LANES]; /* of calls, on the server's workers */
   atomic_bool closed;
   atomic_bool has_context; /* `context` is not NULL */
+  gboolean has_rights;     /* of the last call; the loop's thread only */
   gboolean half_closed;    /* counted in core->n_half_closed; the loop's thread only */
   guint64 throttle_timer;  /* 0 = none; the loop's thread only */
   guint n_free_logins;     /* calls that were not charged to the tenant; the loop's thread only */
@@ -108,6 +109,10 @@ void tps_session_show_user (TpsSession *session, gint fd);
  * `error` is set, the call must be refused: UNAUTHENTICATED, UNAVAILABLE. The lock must be held.
  * Thread: the loop's. */
 TpsGrant *tps_session_identify (TpsSession *session, const TpsMessage *message, GError **error);
+
+/* Returns the pool for the message that begins, borrowed: peers without rights have a pool of their
+ * own. For TpsScannerOptions. Thread: the loop's. */
+TpsBufferPool *tps_session_choose_bodies (gpointer session);
 
 /* Gives later calls the rights of the owner of `token`. After too many wrong tokens the connection
  * closes. Errors: UNAUTHENTICATED, UNAVAILABLE. Thread: any. */

@@ -27,6 +27,9 @@
 /* The share of `pending` that shared-memory segments may take. A segment lives as long as its
  * client, and the calls of other clients also need room. */
 #define SHARED_SHARE 0.5
+/* The budget of strangers, as a share of `pending`. It is no part of `pending`, so that they take
+ * none of it: a peer needs little to authenticate. */
+#define STRANGERS_SHARE (1.0 / 16)
 
 static gsize
 share_of (gsize n_bytes, gdouble share)
@@ -68,8 +71,9 @@ with_flag (TpsBudget *budget, const gchar *flag)
 static void
 set_headrooms (const TpsBudgets *budgets)
 {
-  TpsBudget *const others[] = { budgets->averages,   budgets->transfers, budgets->tables,
-                                budgets->rendezvous, budgets->channels,  budgets->passes };
+  TpsBudget *const others[] = { budgets->strangers, budgets->averages,   budgets->transfers,
+                                budgets->tables,    budgets->rendezvous, budgets->channels,
+                                budgets->passes };
   gsize part = tps_budget_get_max (budgets->process) / HEADROOM_PART;
 
   tps_budget_set_headroom (budgets->pending, part, MAX_SMALL_BYTES);
@@ -102,6 +106,9 @@ tps_budgets_new (const TpsBudgetLimits *limits)
   budgets->shared = with_flag (
       tps_budget_new (budgets->pending, "shared memory", share_of (pending, SHARED_SHARE)),
       "--max-pending-mib");
+  budgets->strangers = with_flag (tps_budget_new (budgets->process, "requests without rights",
+                                                  share_of (pending, STRANGERS_SHARE)),
+                                  "--max-pending-mib");
   budgets->averages = with_flag (tps_budget_new (budgets->process, "averages", pending),
                                  "--max-pending-mib");
   budgets->replies = tps_budget_new (budgets->process, "replies", share_of (memory, REPLIES_SHARE));
@@ -215,6 +222,7 @@ tps_budgets_free (TpsBudgets *budgets)
   tps_budget_unref (budgets->transfers);
   tps_budget_unref (budgets->replies);
   tps_budget_unref (budgets->averages);
+  tps_budget_unref (budgets->strangers);
   tps_budget_unref (budgets->shared);
   tps_budget_unref (budgets->pending);
   tps_budget_unref (budgets->process);

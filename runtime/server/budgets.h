@@ -7,6 +7,7 @@
  *   ├── pending       requests as they were received, from the first byte until the request is
  *                     forgotten: tensors, heads
  *   │   └── shared    memory segments shared with clients
+ *   ├── strangers     requests, as above, of peers without any right: who have not authenticated yet
  *   ├── averages      sums in progress and averages kept for repeats; waiting contributions,
  *                     not counting their tensors
  *   ├── replies       replies from the moment they are encoded until they are sent; results of
@@ -36,6 +37,7 @@ typedef struct
   TpsBudget *process;
   TpsBudget *pending;
   TpsBudget *shared;
+  TpsBudget *strangers;
   TpsBudget *averages;
   TpsBudget *replies;
   TpsBudget *transfers;
@@ -59,8 +61,9 @@ typedef struct
 {
   /* Of the process; 0 = the memory less a tenth, but at least 96 MiB and at most half, of it. */
   gsize max_memory_bytes;
-  gsize max_pending_bytes; /* 0 = a quarter of the memory; also the limit of averages */
-  gsize max_table_bytes;   /* 0 = 0.8 of the memory */
+  /* 0 = a quarter of the memory; also the limit of averages, and 16 times that of strangers */
+  gsize max_pending_bytes;
+  gsize max_table_bytes; /* 0 = 0.8 of the memory */
 } TpsBudgetLimits;
 
 /* Returns the default of `max_memory_bytes` on a machine, or in a control group, with `memory`

@@ -62,9 +62,12 @@ protected:
   void
   write_rules (const std::string &tenants)
   {
-    std::string text = R"({ "rules": [
+    std::string text = std::string (R"({ "rules": [)")
+                       + (is_open_ ? R"(
       { "principals": ["anonymous"], "rights": ["read", "push", "admin"], "tables": ["*"],
-        "tenant": "crowd" },
+        "tenant": "crowd" },)"
+                                   : "")
+                       + R"(
       { "principals": ["uid:*"], "rights": ["read", "push", "admin"], "tables": ["*"],
         "tenant": "quiet" } ], "tenants": )"
                        + tenants + "}";
@@ -85,7 +88,7 @@ protected:
     ASSERT_NE (access_, nullptr) << error->message;
     options.access = access_;
     options.n_workers = 2;
-    options.limits.max_memory_bytes = max_memory_bytes_;
+    options.limits = limits_;
     options.parameter_server.n_trainers = 1;
     options.durable.folder = data;
     plugin_ = tps_plugin_new (&options, &error);
@@ -169,7 +172,8 @@ protected:
     return status;
   }
 
-  gsize max_memory_bytes_ = 0;
+  TpsBudgetLimits limits_ = {};
+  bool is_open_ = true; /* anonymous peers have rights */
   std::string rules_;
   TpsAccess *access_ = nullptr;
   TpsPlugin *plugin_ = nullptr;
@@ -275,7 +279,7 @@ long_call (gsize n_bytes)
  * sends no more than their first bytes. It must not keep others from the memory of transfers. */
 TEST_F (TenantsTest, AnnouncedTransfersTakeNoMemory)
 {
-  max_memory_bytes_ = (gsize) 320 << 20;
+  limits_.max_memory_bytes = (gsize) 320 << 20;
   start ("{}");
   gint64 n_bytes = (gint64) (tps_budget_get_max (tps_plugin_get_budgets (plugin_)->transfers) / 5
                              * 4);
@@ -340,6 +344,39 @@ TEST_F (TenantsTest, TenantsTakeTurnsInTheQueueOfATable)
   for (std::thread &thread : threads)
     thread.join ();
   EXPECT_LT (n_least, n_senders / 4);
+}
+
+/* Peers without rights send the beginnings of calls, and then nothing. The bodies of these calls
+ * would fill the budget of pending calls, but must not keep others from it. */
+TEST_F (TenantsTest, PeersWithoutRightsHaveASmallBudget)
+{
+  constexpr gsize n_pending = (gsize) 64 << 20;
+  std::vector<std::unique_ptr<RawClient>> strangers;
+
+  is_open_ = false;
+  limits_.max_pending_bytes = n_pending;
+  start ("{}");
+  TpsBudget *budget = tps_plugin_get_budgets (plugin_)->strangers;
+  g_autoptr (TpsRemoteTables) quiet = connect (true);
+  ASSERT_EQ (create (quiet, "users", kManyRows), "");
+  for (gsize n_bytes : { (gsize) 8 << 20, (gsize) 512 << 10 })
+    for (int i = 0; i < 16; i++)
+      {
+        std::string call = MessageBytes ({}, "EmbeddingTable:list_tables", 1,
+                                         [n_bytes] (TpsWriter *out) {
+                                           std::string bytes (n_bytes, 'x');
+                                           tps_writer_field (out, 9, TPS_WIRE_BINARY);
+                                           tps_writer_binary (out, bytes.data (), bytes.size ());
+                                         });
+        strangers.emplace_back (new RawClient (tps_server_get_addresses (server_)[0]));
+        ASSERT_TRUE (strangers.back ()->SendBytes (call.substr (0, n_bytes / 2)));
+      }
+  /* No large body has been accepted, and at most seven small ones. */
+  while (tps_budget_get_n_refused (budget) < 25)
+    std::this_thread::yield ();
+  EXPECT_LE (tps_budget_get_held (budget), n_pending / 16);
+  for (int i = 0; i < 20; i++)
+    EXPECT_EQ (push (quiet, "users", kManyRows, deadline ()), "");
 }
 
 /* While most calls of the crowd are refused, every call of the other tenant must be served. */
