@@ -4,9 +4,11 @@
 import array
 import ctypes
 import enum
-from typing import Any, Dict, Optional, Sequence, Tuple
+import math
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from thriftps._native import MAX_DIMS, TensorView
+from thriftps._native import INT64, MAX_DIMS, TensorView
+from thriftps.errors import InvalidArgument
 
 try:
     import numpy
@@ -59,6 +61,7 @@ _FORMAT_OF = {
     DType.INT32: "i",
     DType.INT64: "q",
 }
+_MAX_INT64 = (1 << 63) - 1
 _NO_DIMS = (0,) * MAX_DIMS
 
 NO_TENSOR = TensorView()
@@ -123,7 +126,14 @@ def _view_of_buffer(values: Any) -> Tuple[TensorView, Any]:
 
 def _view_of_list(values: Sequence[Any], dtype: DType) -> Tuple[TensorView, Any]:
     if numpy is not None:
-        return _view_of_numpy(numpy.asarray(values, _TYPESTR_OF[dtype]))
+        given = numpy.asarray(values)
+        if given.size and given.dtype.kind not in "fiu":
+            raise TypeError("a list of %s cannot be sent" % given.dtype)
+        with numpy.errstate(over="ignore"):
+            numbers = given.astype(_TYPESTR_OF[dtype])
+        if numpy.isinf(numbers).sum() != numpy.isinf(given).sum():
+            raise InvalidArgument("a number of the list is outside of FLOAT32")
+        return _view_of_numpy(numbers)
     flat = list(values)
     shape = [len(flat)]
     while flat and isinstance(flat[0], (list, tuple)):
@@ -132,6 +142,8 @@ def _view_of_list(values: Sequence[Any], dtype: DType) -> Tuple[TensorView, Any]
         shape.append(len(flat[0]))
         flat = [each for row in flat for each in row]
     kept = array.array(_FORMAT_OF[dtype], flat)
+    if sum(map(math.isinf, kept)) != sum(map(math.isinf, flat)):
+        raise InvalidArgument("a number of the list is outside of FLOAT32")
     return _make(dtype, shape, kept.buffer_info()[0]), kept
 
 
@@ -148,20 +160,32 @@ def view(values: Any, default: DType = DType.FLOAT32) -> Tuple[TensorView, Any]:
     return _view_of_buffer(values)
 
 
-def view_of_ids(values: Any) -> Tuple[TensorView, Any]:
+def _to_ids(name: str, values: Any) -> List[int]:
+    return [INT64.convert("%s[%d]" % (name, i), value) for i, value in enumerate(values)]
+
+
+def view_of_ids(values: Any, name: str = "ids") -> Tuple[TensorView, Any]:
     """Like view(), but for integers, which become INT64 with one dimension."""
     if hasattr(values, "data_ptr"):
-        if values.is_floating_point():
-            raise TypeError("ids are integers, not %s" % values.dtype)
-        values = values.long().reshape(-1)
-    elif numpy is not None:
-        values = numpy.asarray(values)
-        if values.size == 0:
-            values = values.astype("<i8")
-        if values.dtype.kind not in "iu":
-            raise TypeError("ids are integers, not %s" % values.dtype)
-        values = values.astype("<i8", copy=False).reshape(-1)
-    return view(values, DType.INT64)
+        dtype = str(values.dtype).rpartition(".")[2]
+        ids = values.long().reshape(-1) if dtype.startswith(("int", "uint")) else None
+        if ids is None or (dtype == "uint64" and bool((ids < 0).any())):
+            raise TypeError("%s are integers in INT64, not %s" % (name, values.dtype))
+        return _view_of_torch(ids)
+    is_list = isinstance(values, (list, tuple, range))
+    if numpy is not None:
+        ids = numpy.asarray(values)
+        kind = ids.dtype.kind
+        are_ids = kind == "i" or (kind == "u" and int(ids.max(initial=0)) <= _MAX_INT64)
+        if ids.size == 0 or (are_ids and not (is_list and bool in set(map(type, values)))):
+            return _view_of_numpy(ids.astype("<i8", copy=False).reshape(-1))
+        return _view_of_numpy(numpy.array(_to_ids(name, values if is_list else ids.flat), "<i8"))
+    if not is_list:
+        buffer = memoryview(values)
+        if _FORMATS.get(buffer.format) is DType.INT64:
+            return _view_of_buffer(buffer)
+        values = buffer.tolist()
+    return _view_of_list(_to_ids(name, values), DType.INT64)
 
 
 class _Elements:

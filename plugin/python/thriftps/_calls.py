@@ -12,12 +12,13 @@ import os
 import select
 import threading
 import weakref
-from typing import Any, Callable, Dict, Generator, Generic, List, Optional, TypeVar
+from typing import Any, Callable, Dict, Generator, Generic, List, Optional, Tuple, TypeVar
 
 from thriftps import errors
-from thriftps._native import clients, lib
+from thriftps._native import Function, Handle, clients, lib, to_ns, to_number
 
 T = TypeVar("T")
+_Self = TypeVar("_Self", bound="Client")
 
 _log = logging.getLogger("thriftps")
 
@@ -162,7 +163,7 @@ class Call(Generic[T]):
         return True
 
     def _wait_for(self, timeout: float) -> bool:
-        rest_ns = int(timeout * 1e9)
+        rest_ns = int(to_number("timeout", timeout) * 1e9)
         while rest_ns > _SLICE_NS:
             if self._wait(_SLICE_NS):
                 return True
@@ -249,7 +250,6 @@ class _Watcher:
             self.take()
 
 
-
 _borrowed: Dict[object, Any] = {}
 
 
@@ -290,3 +290,66 @@ def check_ended(pointer: Optional[int]) -> None:
 
 def nothing(_: Reply) -> None:
     """The conversion of a reply without a value."""
+
+
+class Client:
+    """A context manager with a handle, and the calls through this handle."""
+
+    _handle: Optional[Handle] = None
+
+    def __init__(self, timeout: float):
+        to_ns("timeout", timeout)
+        self.timeout = timeout
+
+    def close(self) -> None:
+        """Ends in-flight calls with Aborted. The object must not be used afterwards."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.cancel()
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _begin(
+        self,
+        call: Callable[..., Any],
+        convert: Callable[[Reply], Any],
+        kept: Any,
+        function: Function,
+        timeout: Optional[float],
+        arguments: Tuple[Any, ...],
+    ) -> Any:
+        handle = self._handle
+        if handle is None:
+            raise errors.Aborted("the client is closed")
+        if not handle.is_of_this_process():
+            raise RuntimeError(
+                "thriftps.%s was created before fork(): create one in each process"
+                % type(self).__name__
+            )
+        seconds = self.timeout if timeout is None else timeout
+        converted = function.convert((handle.pointer, *arguments, seconds))
+        return call(convert, (handle, kept, converted), function.native, *converted)
+
+    def _run(
+        self,
+        convert: Callable[[Reply], Any],
+        kept: Any,
+        function: Function,
+        timeout: Optional[float],
+        *arguments: Any,
+    ) -> Any:
+        return self._begin(run, convert, kept, function, timeout, arguments)
+
+    def _start(
+        self,
+        convert: Callable[[Reply], Any],
+        kept: Any,
+        function: Function,
+        timeout: Optional[float],
+        *arguments: Any,
+    ) -> Any:
+        return self._begin(start, convert, kept, function, timeout, arguments)

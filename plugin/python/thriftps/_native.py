@@ -1,10 +1,19 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The C client through ctypes: the declarations of plugin/python/native/native.h."""
+"""The C client through ctypes: the declarations of plugin/python/native/native.h.
+
+ctypes cuts integers to the size of their C type, and C ends a string at its first NUL. Therefore
+each argument of a call and each member of a struct has a Kind, which refuses values that C cannot
+represent. Converters in `argtypes` would not do: they do not know the name of the argument, and
+ctypes replaces their exceptions, even KeyboardInterrupt.
+"""
 
 import ctypes
+import functools
+import math
+import operator
 import os
+import reprlib
 import weakref
-from typing import TYPE_CHECKING, Any, Iterable, Optional, TypeVar
 from ctypes import (
     POINTER,
     Structure,
@@ -17,8 +26,151 @@ from ctypes import (
     c_uint64,
     c_void_p,
 )
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, Iterable, List, NamedTuple
+from typing import Optional, Tuple
+
+from thriftps.errors import InvalidArgument
 
 MAX_DIMS = 8
+
+
+# ---- values ----
+
+
+class Kind(NamedTuple):
+    """A C type, and the conversion of a value, given its name; None: values are passed as is."""
+
+    type: Any
+    convert: Optional[Callable[[str, Any], Any]] = None
+
+
+Members = Tuple[Tuple[str, Kind], ...]
+
+_repr = reprlib.Repr()
+_repr.maxstring = _repr.maxother = _repr.maxlong = 100
+
+
+def _refuse(name: str, value: Any, expected: str, kind: Any = InvalidArgument) -> Exception:
+    is_huge = isinstance(value, int) and value.bit_length() > 256  # Python may refuse to print it
+    got = "an integer of %d bits" % value.bit_length() if is_huge else _repr.repr(value)
+    return kind("%s is %s, expected %s" % (name, got, expected))
+
+
+def _is_a(value: Any, *types: str) -> bool:
+    """Returns True for scalars of Python, NumPy and PyTorch whose type has one of these names."""
+    its_type = str(getattr(value, "dtype", type(value).__name__))
+    return any(each in its_type for each in types)
+
+
+def _to_integer(low: int, high: int, name: str, value: Any) -> int:
+    if type(value) is not int:
+        try:
+            value = operator.index("" if _is_a(value, "bool") else value)
+        except TypeError:
+            raise _refuse(name, value, "an integer", TypeError) from None
+    if not low <= value <= high:
+        raise _refuse(name, value, "an integer in [%d, %d]" % (low, high))
+    return value
+
+
+def to_number(name: str, value: Any) -> float:
+    """Returns a finite number."""
+    if type(value) is float and math.isfinite(value):
+        return value
+    try:
+        if math.isfinite("" if _is_a(value, "bool", "complex") else value):
+            return float(value)
+    except TypeError:
+        raise _refuse(name, value, "a number", TypeError) from None
+    except OverflowError:  # an integer
+        pass
+    raise _refuse(name, value, "a finite number")
+
+
+def to_flag(name: str, value: Any) -> bool:
+    if not _is_a(value, "bool"):
+        raise _refuse(name, value, "True or False", TypeError)
+    return bool(value)
+
+
+def to_ns(name: str, value: Any) -> int:
+    """Converts a timeout from seconds to nanoseconds."""
+    if not 0 < to_number(name, value) < 1e9:
+        raise _refuse(name, value, "seconds, more than 0 and less than 1e9")
+    return int(value * 1e9)
+
+
+def _to_ms(name: str, value: Any) -> int:
+    if not 0 <= to_number(name, value) <= 2e6:
+        raise _refuse(name, value, "seconds, from 0 to 2e6")
+    return round(value * 1000)
+
+
+def _to_text(name: str, value: Any, types: Any = str, encode: Any = str.encode) -> bytes:
+    if not isinstance(value, types):
+        raise _refuse(name, value, "a string", TypeError)
+    try:
+        encoded = encode(value)
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded:
+        raise _refuse(name, value, "UTF-8 without NUL")
+    return encoded
+
+
+def _to_path(name: str, value: Any) -> bytes:
+    return _to_text(name, value, (str, os.PathLike), os.fsencode)
+
+
+def _to_bytes(name: str, value: Any) -> bytes:
+    if not isinstance(value, bytes):
+        raise _refuse(name, value, "bytes", TypeError)
+    return value
+
+
+def texts(name: str, values: Iterable[str]) -> Any:
+    """Returns a NULL-terminated array of strings, which keeps the strings alive."""
+    if isinstance(values, (str, bytes)):
+        raise _refuse(name, values, "a list of strings", TypeError)
+    encoded = [_to_text("%s[%d]" % (name, i), value) for i, value in enumerate(values)]
+    return (c_char_p * (len(encoded) + 1))(*encoded, None)
+
+
+def _convert(members: "Members", values: Iterable[Any]) -> List[Any]:
+    return [
+        convert(name, value) if convert is not None else value
+        for (name, (_, convert)), value in zip(members, values)
+    ]
+
+
+def _or(default: Any, kind: Kind) -> Kind:
+    """The kind of an optional value: None becomes `default`."""
+    convert: Any = kind.convert
+    return Kind(kind.type, lambda name, value: default if value is None else convert(name, value))
+
+
+def _integer(c_type: Any) -> Kind:
+    n_values = 1 << (8 * ctypes.sizeof(c_type))
+    low = -n_values // 2 if c_type(-1).value < 0 else 0
+    return Kind(c_type, functools.partial(_to_integer, low, low + n_values - 1))
+
+
+INT64 = _integer(c_int64)
+_INT32, _UINT32, _SIZE = _integer(c_int32), _integer(c_uint32), _integer(c_size_t)
+_FLAG = Kind(c_int32, to_flag)
+_NUMBER = Kind(c_double, to_number)
+_NUMBER_OR_UNSET = _or(math.nan, _NUMBER)  # C's name for "unset" is NaN
+_TIMEOUT = Kind(c_int64, to_ns)
+_WAIT = Kind(c_int32, _to_ms)
+_TEXT = Kind(c_char_p, _to_text)
+_TEXT_OR_NULL = _or(None, _TEXT)
+_PATH_OR_NULL = _or(None, Kind(c_char_p, _to_path))
+_BYTES = Kind(c_char_p, _to_bytes)
+_POINTER = Kind(c_void_p)
+_TEXTS = Kind(POINTER(c_char_p))
+
+
+# ---- structs ----
 
 
 class TensorView(Structure):
@@ -47,83 +199,106 @@ class Reply(Structure):
     ]
 
 
-class Initializer(Structure):
-    _fields_ = [
-        ("kind", c_int32),
-        ("low", c_double),
-        ("high", c_double),
-        ("mean", c_double),
-        ("stdev", c_double),
-        ("seed", c_int64),
-    ]
+class Struct(Structure):
+    """A struct that converts its members. Members without a value are 0."""
+
+    members: ClassVar[Members]
+
+    def __init__(self, *values: Any):
+        super().__init__(*_convert(self.members, values))
 
 
-class OptimizerSpec(Structure):
-    _fields_ = [
-        ("kind", c_int32),
-        ("learning_rate", c_double),
-        ("momentum", c_double),
-        ("weight_decay", c_double),
-        ("epsilon", c_double),
-        ("beta1", c_double),
-        ("beta2", c_double),
-        ("l1", c_double),
-        ("l2", c_double),
-        ("beta", c_double),
-    ]
+def _to_fields(members: Members) -> List[Tuple[str, Any]]:
+    return [(name, kind.type) for name, kind in members]
 
 
-class Table(Structure):
-    _fields_ = [
-        ("name", c_char_p),
-        ("rows", c_int64),
-        ("dim", c_int32),
-        ("dtype", c_int32),
-        ("rounding", c_int32),
-        ("initializer", Initializer),
-        ("optimizer", OptimizerSpec),
-        ("place", c_char_p),
-        ("durability", c_int32),
-        ("shard_kind", c_int32),
-        ("server", c_uint32),
-    ]
+_VIEW = Kind(TensorView)
 
 
-class BagQuery(Structure):
-    _fields_ = [
-        ("table", c_char_p),
-        ("indices", TensorView),
-        ("offsets", TensorView),
-        ("pooling", c_int32),
-        ("weights", TensorView),
-    ]
+class Initializer(Struct):
+    members = (
+        ("kind", _INT32),
+        ("low", _NUMBER_OR_UNSET),
+        ("high", _NUMBER_OR_UNSET),
+        ("mean", _NUMBER_OR_UNSET),
+        ("stdev", _NUMBER_OR_UNSET),
+        ("seed", INT64),
+    )
+    _fields_ = _to_fields(members)
 
 
-class BagGradient(Structure):
-    _fields_ = [("query", BagQuery), ("gradient", TensorView)]
+class OptimizerSpec(Struct):
+    members = (
+        ("kind", _INT32),
+        ("lr", _NUMBER),
+        ("momentum", _NUMBER_OR_UNSET),
+        ("weight_decay", _NUMBER_OR_UNSET),
+        ("epsilon", _NUMBER_OR_UNSET),
+        ("beta1", _NUMBER_OR_UNSET),
+        ("beta2", _NUMBER_OR_UNSET),
+        ("l1", _NUMBER_OR_UNSET),
+        ("l2", _NUMBER_OR_UNSET),
+        ("beta", _NUMBER_OR_UNSET),
+    )
+    _fields_ = _to_fields(members)
 
 
-class Gradient(Structure):
-    _fields_ = [
-        ("kind", c_int32),
-        ("weight", c_double),
-        ("dense", TensorView),
-        ("indices", TensorView),
-        ("values", TensorView),
-        ("rows", c_int64),
-    ]
+class Table(Struct):
+    members = (
+        ("name", _TEXT),
+        ("rows", INT64),
+        ("dim", _INT32),
+        ("dtype", _INT32),
+        ("rounding", _INT32),
+        ("initializer", Kind(Initializer)),
+        ("optimizer", Kind(OptimizerSpec)),
+        ("device", _TEXT_OR_NULL),
+        ("durability", _INT32),
+        ("shard", _INT32),
+        ("server", _UINT32),
+    )
+    _fields_ = _to_fields(members)
 
 
-class Tls(Structure):
-    _fields_ = [
-        ("certificate", c_char_p),
-        ("key", c_char_p),
-        ("authorities", c_char_p),
-        ("allow_tls_1_2", c_int32),
-    ]
+class BagQuery(Struct):
+    members = (
+        ("table", _TEXT),
+        ("ids", _VIEW),
+        ("offsets", _VIEW),
+        ("pooling", _INT32),
+        ("weights", _VIEW),
+    )
+    _fields_ = _to_fields(members)
 
 
-_STRUCTS = (
+class BagGradient(Struct):
+    members = (("query", Kind(BagQuery)), ("gradient", _VIEW))
+    _fields_ = _to_fields(members)
+
+
+class Gradient(Struct):
+    members = (
+        ("kind", _INT32),
+        ("weight", _NUMBER),
+        ("dense", _VIEW),
+        ("ids", _VIEW),
+        ("values", _VIEW),
+        ("rows", INT64),
+    )
+    _fields_ = _to_fields(members)
+
+
+class Tls(Struct):
+    members = (
+        ("certificate", _PATH_OR_NULL),
+        ("key", _PATH_OR_NULL),
+        ("authorities", _PATH_OR_NULL),
+        ("allow_tls_1_2", _FLAG),
+    )
+    _fields_ = _to_fields(members)
+
+
+STRUCTS = (
     TensorView,
     Reply,
     Initializer,
@@ -135,68 +310,116 @@ _STRUCTS = (
     Tls,
 )
 
-_POINTER = c_void_p
-_TEXT = c_char_p
-_TEXTS = POINTER(c_char_p)
-_VIEW = POINTER(TensorView)
+
+# ---- functions ----
 
 
-_FUNCTIONS = {
-    "get_sizes": (POINTER(c_size_t), ()),
-    "call_wait": (POINTER(Reply), (_POINTER, c_int64)),
-    "call_free": (None, (_POINTER,)),
-    "call_notify": (None, (_POINTER, _POINTER, c_uint64)),
-    "queue_new": (_POINTER, ()),
-    "queue_get_fd": (c_int32, (_POINTER,)),
-    "queue_take": (c_uint32, (_POINTER, POINTER(c_uint64), c_uint32)),
-    "queue_unref": (None, (_POINTER,)),
+_VIEWS = Kind(POINTER(TensorView))
+_TABLES = Kind(POINTER(Table))
+_OPTIONS = (("tls", Kind(POINTER(Tls))), ("failed", Kind(POINTER(c_void_p))))
+
+
+def _call(*parameters: Tuple[str, Kind]) -> Members:
+    return (("client", _POINTER), *parameters, ("timeout", _TIMEOUT))
+
+
+# Functions that get arguments of the caller. They return an object of the library.
+CALLS: Dict[str, Members] = {
     "tables_new": (
-        _POINTER,
-        (_TEXTS, c_uint32, _TEXT, c_int32, POINTER(Tls), POINTER(c_void_p)),
+        ("addresses", _TEXTS),
+        ("n_addresses", _UINT32),
+        ("client", _TEXT),
+        ("exact", _FLAG),
+        *_OPTIONS,
     ),
-    "tables_cancel": (None, (_POINTER,)),
-    "tables_free": (None, (_POINTER,)),
-    "tables_create": (_POINTER, (_POINTER, POINTER(Table), c_int64)),
-    "tables_drop": (_POINTER, (_POINTER, _TEXT, c_int64)),
-    "tables_discover": (_POINTER, (_POINTER, c_int64)),
-    "tables_list": (_POINTER, (_POINTER, c_int64)),
-    "tables_lookup_bags": (_POINTER, (_POINTER, POINTER(BagQuery), c_uint32, c_int64)),
-    "tables_apply_bags": (_POINTER, (_POINTER, POINTER(BagGradient), c_uint32, c_int64)),
-    "tables_lookup_rows": (_POINTER, (_POINTER, _TEXT, _VIEW, c_int64)),
-    "tables_apply_rows": (_POINTER, (_POINTER, _TEXT, _VIEW, _VIEW, c_int64)),
-    "client_new": (_POINTER, (_TEXT, c_int32, POINTER(Tls), POINTER(c_void_p))),
-    "client_cancel": (None, (_POINTER,)),
-    "client_free": (None, (_POINTER,)),
-    "describe": (_POINTER, (_POINTER, c_int64)),
-    "get_metrics": (_POINTER, (_POINTER, c_int64)),
-    "clear_metrics": (_POINTER, (_POINTER, c_int64)),
-    "set_log_level": (_POINTER, (_POINTER, _TEXT, c_int64)),
-    "forget_push_clients": (_POINTER, (_POINTER, _TEXT, c_int64, c_int64)),
-    "average_gradient": (
-        _POINTER,
-        (_POINTER, c_int32, c_int64, c_int32, POINTER(Gradient), c_int64),
+    "tables_create": _call(("table", _TABLES)),
+    "tables_drop": _call(("name", _TEXT)),
+    "tables_discover": _call(),
+    "tables_list": _call(),
+    "tables_lookup_bags": _call(("queries", Kind(POINTER(BagQuery))), ("n_queries", _UINT32)),
+    "tables_apply_bags": _call(("steps", Kind(POINTER(BagGradient))), ("n_steps", _UINT32)),
+    "tables_lookup_rows": _call(("table", _TEXT), ("ids", _VIEWS)),
+    "tables_apply_rows": _call(("table", _TEXT), ("ids", _VIEWS), ("gradients", _VIEWS)),
+    "client_new": (("address", _TEXT), ("no_shared_memory", _FLAG), *_OPTIONS),
+    "describe": _call(),
+    "get_metrics": _call(),
+    "clear_metrics": _call(),
+    "set_log_level": _call(("levels", _TEXT)),
+    "forget_push_clients": _call(("tenant", _TEXT), ("idle", INT64)),
+    "average_gradient": _call(
+        ("trainer", _INT32),
+        ("batch", INT64),
+        ("bucket", _INT32),
+        ("gradient", Kind(POINTER(Gradient))),
     ),
-    "reset_state": (_POINTER, (_POINTER, c_int64)),
-    "init_model": (_POINTER, (_POINTER, _TEXTS, _VIEW, c_uint32, POINTER(OptimizerSpec), c_int64)),
-    "get_model": (_POINTER, (_POINTER, c_int64)),
-    "update_model": (
-        _POINTER,
-        (_POINTER, c_int32, _VIEW, c_uint32, c_int64, _TEXT, c_int64, c_int64),
+    "reset_state": _call(),
+    "init_model": _call(
+        ("names", _TEXTS),
+        ("parameters", _VIEWS),
+        ("n_parameters", _UINT32),
+        ("optimizer", Kind(POINTER(OptimizerSpec))),
     ),
-    "put": (_POINTER, (_POINTER, _TEXT, _TEXT, c_size_t, c_int64)),
-    "get": (_POINTER, (_POINTER, _TEXT, c_int32, c_int64)),
-    "add": (_POINTER, (_POINTER, _TEXT, c_int64, _TEXT, c_int64, c_int64)),
-    "remove": (_POINTER, (_POINTER, _TEXT, c_int64)),
-    "flush": (_POINTER, (_POINTER, c_int64)),
-    "snapshot": (_POINTER, (_POINTER, c_int32, c_int64)),
-    "restore": (_POINTER, (_POINTER, _TEXTS, POINTER(Table), c_uint32, c_int64)),
-    "import_table": (_POINTER, (_POINTER, POINTER(Table), _TEXTS, _TEXT, c_int64)),
-    "read_log": (_POINTER, (_POINTER, c_int64, c_int32, c_int32, c_int64)),
-    "lookup_rows_with_lsns": (_POINTER, (_POINTER, _TEXT, _VIEW, c_int64)),
-    "assign_rows": (_POINTER, (_POINTER, _TEXT, _VIEW, _VIEW, c_int64, _TEXT, c_int64, c_int64)),
+    "get_model": _call(),
+    "update_model": _call(
+        ("trainer", _INT32),
+        ("gradients", _VIEWS),
+        ("n_gradients", _UINT32),
+        ("version", INT64),
+        ("push client", _TEXT),
+        ("sequence", INT64),
+    ),
+    "put": _call(("key", _TEXT), ("value", _BYTES), ("n_bytes", _SIZE)),
+    "get": _call(("key", _TEXT), ("wait", _WAIT)),
+    "add": _call(("key", _TEXT), ("amount", INT64), ("push client", _TEXT), ("sequence", INT64)),
+    "remove": _call(("prefix", _TEXT)),
+    "flush": _call(),
+    "snapshot": _call(("incremental", _FLAG)),
+    "restore": _call(("snapshots", _TEXTS), ("tables", _TABLES), ("n_tables", _UINT32)),
+    "import_table": _call(("table", _TABLES), ("files", _TEXTS), ("tensor", _TEXT)),
+    "read_log": _call(("cursor", INT64), ("max_bytes", _INT32), ("wait", _WAIT)),
+    "lookup_rows_with_lsns": _call(("table", _TEXT), ("ids", _VIEWS)),
+    "assign_rows": _call(
+        ("table", _TEXT),
+        ("ids", _VIEWS),
+        ("values", _VIEWS),
+        ("lsn", INT64),
+        ("push client", _TEXT),
+        ("sequence", INT64),
+    ),
+}
+
+# Functions whose arguments are made by this package.
+FUNCTIONS = {
+    "get_sizes": (POINTER(c_size_t), ()),
+    "call_wait": (POINTER(Reply), (c_void_p, c_int64)),
+    "call_free": (None, (c_void_p,)),
+    "call_notify": (None, (c_void_p, c_void_p, c_uint64)),
+    "queue_new": (c_void_p, ()),
+    "queue_get_fd": (c_int32, (c_void_p,)),
+    "queue_take": (c_uint32, (c_void_p, POINTER(c_uint64), c_uint32)),
+    "queue_unref": (None, (c_void_p,)),
+    "tables_cancel": (None, (c_void_p,)),
+    "tables_free": (None, (c_void_p,)),
+    "client_cancel": (None, (c_void_p,)),
+    "client_free": (None, (c_void_p,)),
 }
 
 _FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libthriftps_python.so")
+
+
+class Function:
+    """A function of the library that gets arguments of the caller."""
+
+    def __init__(self, native: Any, parameters: Members):
+        self.native = native
+        self._parameters = parameters
+
+    def convert(self, arguments: Iterable[Any]) -> List[Any]:
+        """Returns the arguments for `native`, or raises an error that names the wrong one."""
+        return _convert(self._parameters, arguments)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.native(*self.convert(arguments))
 
 
 class _Library:
@@ -214,12 +437,17 @@ class _Library:
                 "thriftps: cannot load %s: %s; GLib and OpenSSL 3 are needed "
                 "(Debian: libglib2.0-0, libssl3)" % (_FILE, error)
             ) from error
-        for name, (result, arguments) in _FUNCTIONS.items():
+        for name, (result, arguments) in FUNCTIONS.items():
             function = getattr(library, "tps_python_" + name)
             function.restype, function.argtypes = result, arguments
             setattr(self, name, function)
+        for name, parameters in CALLS.items():
+            function = getattr(library, "tps_python_" + name)
+            function.restype = c_void_p
+            function.argtypes = [kind.type for _, kind in parameters]
+            setattr(self, name, Function(function, parameters))
         sizes = self.get_sizes()
-        for i, struct in enumerate(_STRUCTS):
+        for i, struct in enumerate(STRUCTS):
             if sizes[i] != ctypes.sizeof(struct):
                 raise ImportError(
                     "thriftps: %s and the Python code have different versions: %s has "
@@ -264,30 +492,3 @@ class Handle:
 
 # All handles.
 clients: "weakref.WeakSet[Handle]" = weakref.WeakSet()
-
-
-_Self = TypeVar("_Self", bound="Closing")
-
-
-class Closing:
-    """A context manager with a handle."""
-
-    _handle: Optional[Handle]
-
-    def close(self) -> None:
-        """Ends in-flight calls with Aborted. The object must not be used afterwards."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            handle.cancel()
-
-    def __enter__(self: _Self) -> _Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def texts(values: Iterable[str]) -> Any:
-    """Returns a NULL-terminated array of strings, which keeps the strings alive."""
-    encoded = [value.encode() for value in values]
-    return (c_char_p * (len(encoded) + 1))(*encoded, None)

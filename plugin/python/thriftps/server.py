@@ -9,10 +9,10 @@ import json
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from thriftps import _arrays, _native, errors
-from thriftps._calls import Call, Reply, check_ended, nothing, run, start
+from thriftps._calls import Call, Client, Reply, check_ended, nothing
 from thriftps._native import lib
 from thriftps.specs import Initializer, Optimizer
-from thriftps.tables import make_name, to_html, to_native_table, to_ns
+from thriftps.tables import make_name, to_html, to_native_table
 from thriftps.tls import Tls, to_native as to_native_tls
 
 __all__ = ["Model", "Server", "SparseGradient"]
@@ -35,7 +35,7 @@ class Model(NamedTuple):
     parameters: Dict[str, Any]
 
 
-class Server(_native.Closing):
+class Server(Client):
     """One ThriftPS server. Connects on the first call, and reconnects after a lost connection.
 
     A context manager. Timeouts, arrays, threads and methods whose names end with _async work as in
@@ -51,14 +51,14 @@ class Server(_native.Closing):
         shared_memory: bool = True,
         tls: Optional[Tls] = None,
     ):
+        super().__init__(timeout)
         self.address = address
-        self.timeout = timeout
-        self._timeout_ns = to_ns(timeout)
-        self._name = make_name().encode()
+        self._name = make_name()
         self._sequence = itertools.count(1)
         failed = ctypes.c_void_p()
+        no_shared_memory = not _native.to_flag("shared_memory", shared_memory)
         pointer = lib.client_new(
-            address.encode(), not shared_memory, to_native_tls(tls), ctypes.byref(failed)
+            address, no_shared_memory, to_native_tls(tls), ctypes.byref(failed)
         )
         if not pointer:
             check_ended(failed.value)
@@ -93,7 +93,7 @@ class Server(_native.Closing):
 
     def set_log_level(self, levels: str, *, timeout: Optional[float] = None) -> str:
         """Sets the levels of the log, for example "info,net=debug"; returns the previous levels."""
-        return self._run(_to_text, None, lib.set_log_level, timeout, levels.encode())
+        return self._run(_to_text, None, lib.set_log_level, timeout, levels)
 
     def forget_push_clients(
         self, tenant: str, idle: float, *, timeout: Optional[float] = None
@@ -184,10 +184,10 @@ class Server(_native.Closing):
         if the model was set before with other parameters or another optimizer.
         """
         views, kept = _to_views(parameters.values())
-        names = _native.texts(parameters)
+        names = _native.texts("parameters", parameters)
         self._run(
             nothing,
-            (kept, names),
+            kept,
             lib.init_model,
             timeout,
             names,
@@ -252,15 +252,16 @@ class Server(_native.Closing):
 
     def put(self, key: str, value: bytes, *, timeout: Optional[float] = None) -> None:
         """Sets the value of a key, and replaces an earlier value."""
-        self._run(nothing, value, lib.put, timeout, key.encode(), value, len(value))
+        n_bytes = len(value) if isinstance(value, bytes) else 0
+        self._run(nothing, None, lib.put, timeout, key, value, n_bytes)
 
     def get(self, key: str, *, wait: float = 0.0, timeout: Optional[float] = None) -> bytes:
         """The value of a key. Waits up to `wait` seconds until the key is set. Raises NotFound if
         `wait` is 0 and the key is not set.
         """
         if timeout is None:
-            timeout = self.timeout + wait
-        return self._run(_to_bytes, None, lib.get, timeout, key.encode(), round(wait * 1000))
+            timeout = self.timeout + _native.to_number("wait", wait)
+        return self._run(_to_bytes, None, lib.get, timeout, key, wait)
 
     def add(self, key: str, amount: int, *, timeout: Optional[float] = None) -> int:
         """Adds `amount` to the number under the key (0 if the key is not set), and returns the sum.
@@ -271,7 +272,7 @@ class Server(_native.Closing):
             None,
             lib.add,
             timeout,
-            key.encode(),
+            key,
             amount,
             self._name,
             next(self._sequence),
@@ -279,7 +280,7 @@ class Server(_native.Closing):
 
     def remove(self, prefix: str, *, timeout: Optional[float] = None) -> None:
         """Removes every key that begins with the prefix."""
-        self._run(nothing, None, lib.remove, timeout, prefix.encode())
+        self._run(nothing, None, lib.remove, timeout, prefix)
 
     # ---- durability: servers with a data directory ----
 
@@ -306,12 +307,9 @@ class Server(_native.Closing):
         has the arguments of Tables.create() for one table. If it is empty, all tables of the first
         snapshot are created.
         """
-        natives, kept = zip(*(_to_table(**each) for each in tables)) if tables else ((), ())
-        array = (_native.Table * len(natives))(*natives)
-        paths = _native.texts(snapshots)
-        return self._run(
-            _to_json, (kept, array, paths), lib.restore, timeout, paths, array, len(array)
-        )
+        array = (_native.Table * len(tables))(*(_to_table(**each) for each in tables))
+        paths = _native.texts("snapshots", snapshots)
+        return self._run(_to_json, None, lib.restore, timeout, paths, array, len(array))
 
     def import_table(
         self,
@@ -327,17 +325,9 @@ class Server(_native.Closing):
         """Creates a table from .safetensors or .npy files below the server's --import-dir. The
         other arguments are the same as in Tables.create().
         """
-        native, kept = _to_table(name, rows, dim, **table)
-        paths = _native.texts(files)
-        return self._run(
-            _to_json,
-            (kept, paths),
-            lib.import_table,
-            timeout,
-            ctypes.byref(native),
-            paths,
-            tensor.encode(),
-        )
+        native = ctypes.byref(_to_table(name, rows, dim, **table))
+        paths = _native.texts("files", files)
+        return self._run(_to_json, None, lib.import_table, timeout, native, paths, tensor)
 
     def read_log(
         self,
@@ -352,9 +342,9 @@ class Server(_native.Closing):
         thrift/durability.thrift).
         """
         if timeout is None:
-            timeout = self.timeout + wait
+            timeout = self.timeout + _native.to_number("wait", wait)
         return self._run(
-            _to_log, None, lib.read_log, timeout, cursor, max_bytes, round(wait * 1000)
+            _to_log, None, lib.read_log, timeout, cursor, max_bytes, wait
         )
 
     def lookup_with_lsns(
@@ -363,7 +353,7 @@ class Server(_native.Closing):
         """Rows of a table on this server, with the LSN of each row's last change."""
         view, kept = _arrays.view_of_ids(ids)
         return self._run(
-            _to_pair, kept, lib.lookup_rows_with_lsns, timeout, table.encode(), ctypes.byref(view)
+            _to_pair, kept, lib.lookup_rows_with_lsns, timeout, table, ctypes.byref(view)
         )
 
     def assign(
@@ -379,54 +369,13 @@ class Server(_native.Closing):
             (kept, kept_rows),
             lib.assign_rows,
             timeout,
-            table.encode(),
+            table,
             ctypes.byref(view),
             ctypes.byref(rows),
             lsn,
             self._name,
             next(self._sequence),
         )
-
-    # ---- internal ----
-
-    def _begin(
-        self,
-        call: Callable[..., Any],
-        convert: Callable[[Reply], Any],
-        kept: Any,
-        function: Any,
-        timeout: Optional[float],
-        arguments: Tuple[Any, ...],
-    ) -> Any:
-        handle = self._handle
-        if handle is None:
-            raise errors.Aborted("the client is closed")
-        if not handle.is_of_this_process():
-            raise RuntimeError(
-                "thriftps.Server was created before fork(): create one in each process"
-            )
-        timeout_ns = self._timeout_ns if timeout is None else to_ns(timeout)
-        return call(convert, (handle, kept), function, handle.pointer, *arguments, timeout_ns)
-
-    def _run(
-        self,
-        convert: Callable[[Reply], Any],
-        kept: Any,
-        function: Any,
-        timeout: Optional[float],
-        *arguments: Any,
-    ) -> Any:
-        return self._begin(run, convert, kept, function, timeout, arguments)
-
-    def _start(
-        self,
-        convert: Callable[[Reply], Any],
-        kept: Any,
-        function: Any,
-        timeout: Optional[float],
-        *arguments: Any,
-    ) -> Any:
-        return self._begin(start, convert, kept, function, timeout, arguments)
 
 
 # ---- arguments ----
@@ -466,7 +415,7 @@ def _to_table(
     rounding: str = "nearest",
     device: Optional[str] = None,
     durability: Optional[str] = None,
-) -> Tuple[_native.Table, Any]:
+) -> _native.Table:
     return to_native_table(
         name, rows, dim, dtype, rounding, optimizer, initializer, device, durability, "whole", 0
     )

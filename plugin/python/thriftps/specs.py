@@ -6,7 +6,6 @@ default, which is PyTorch's default if PyTorch has the same optimizer.
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import ClassVar, Optional
 
 from thriftps import _native
@@ -27,10 +26,6 @@ __all__ = [
 _NUMBERS = ("momentum", "weight_decay", "epsilon", "beta1", "beta2", "l1", "l2", "beta")
 
 
-def _or_nan(value: Optional[float]) -> float:
-    return math.nan if value is None else value
-
-
 @dataclasses.dataclass(frozen=True)
 class Optimizer:
     """An update rule. Use a subclass."""
@@ -39,8 +34,8 @@ class Optimizer:
     lr: float
 
     def to_native(self) -> _native.OptimizerSpec:
-        """The struct of the C client; unset numbers are NaN."""
-        numbers = (_or_nan(getattr(self, name, None)) for name in _NUMBERS)
+        """The struct of the C client."""
+        numbers = (getattr(self, name, None) for name in _NUMBERS)
         return _native.OptimizerSpec(self.kind, self.lr, *numbers)
 
 
@@ -100,8 +95,8 @@ class Initializer:
     kind: ClassVar[int] = 0
 
     def to_native(self) -> _native.Initializer:
-        """The struct of the C client; unset numbers are NaN."""
-        numbers = (_or_nan(getattr(self, name, None)) for name in ("low", "high", "mean", "stdev"))
+        """The struct of the C client."""
+        numbers = (getattr(self, name, None) for name in ("low", "high", "mean", "stdev"))
         return _native.Initializer(self.kind, *numbers, getattr(self, "seed", 0))
 
 

@@ -10,7 +10,7 @@ import uuid
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from thriftps import _arrays, _native, errors
-from thriftps._calls import Call, Reply, check_ended, nothing, run, start
+from thriftps._calls import Call, Client, Reply, check_ended, nothing
 from thriftps._native import lib
 from thriftps.specs import Initializer, Normal, Optimizer, SGD
 from thriftps.tls import Tls, to_native as to_native_tls
@@ -33,15 +33,6 @@ def _choose(name: str, choices: Dict[Any, int], value: Any) -> int:
         ) from None
 
 
-def to_ns(timeout: float) -> int:
-    """Converts a timeout from seconds to nanoseconds."""
-    if not 0 < timeout < 1e9:
-        raise errors.InvalidArgument(
-            "timeout is %r, expected seconds, more than 0 and less than 1e9" % (timeout,)
-        )
-    return int(timeout * 1e9)
-
-
 def make_name() -> str:
     """Returns a client name for push ids that no other client has ever used."""
     return "python/%d/%s" % (os.getpid(), uuid.uuid4().hex)
@@ -59,23 +50,20 @@ def to_native_table(
     durability: Optional[str],
     shard: str,
     server: int,
-) -> Tuple[_native.Table, Any]:
-    """Returns (native struct, owner of its memory)."""
-    strings = name.encode(), device.encode() if device is not None else None
-    table = _native.Table(
-        strings[0],
+) -> _native.Table:
+    return _native.Table(
+        name,
         rows,
         dim,
         _arrays.to_dtype(dtype),
         _choose("rounding", _ROUNDINGS, rounding),
         (initializer or Normal()).to_native(),
         (optimizer or SGD(0.01)).to_native(),
-        strings[1],
+        device,
         _choose("durability", _DURABILITIES, durability),
         _choose("shard", _SHARDS, shard),
         server,
     )
-    return table, strings
 
 
 class Bags(NamedTuple):
@@ -92,7 +80,7 @@ class Bags(NamedTuple):
     weights: Any = None
 
 
-class Tables(_native.Closing):
+class Tables(Client):
     """Embedding tables on servers; see plugin/client/remote_tables.h for their placement.
 
     A context manager. Methods whose names end with _async send the call and return a Call at once.
@@ -112,15 +100,15 @@ class Tables(_native.Closing):
         client: Optional[str] = None,
         tls: Optional[Tls] = None,
     ):
+        super().__init__(timeout)
+        texts = _native.texts("addresses", addresses)
         self.addresses: Tuple[str, ...] = tuple(addresses)
         self.tls = tls
-        self.timeout = timeout
-        self._timeout_ns = to_ns(timeout)
         failed = ctypes.c_void_p()
         pointer = lib.tables_new(
-            _native.texts(self.addresses),
+            texts,
             len(self.addresses),
-            (client or make_name()).encode(),
+            make_name() if client is None else client,
             exact,
             to_native_tls(tls),
             ctypes.byref(failed),
@@ -179,7 +167,7 @@ class Tables(_native.Closing):
         """
         if shard is None:
             shard = "whole" if len(self.addresses) == 1 else "hash"
-        table, strings = to_native_table(
+        table = to_native_table(
             name,
             rows,
             dim,
@@ -192,12 +180,12 @@ class Tables(_native.Closing):
             shard,
             server,
         )
-        self._run(nothing, strings, lib.tables_create, timeout, ctypes.byref(table))
+        self._run(nothing, None, lib.tables_create, timeout, ctypes.byref(table))
         return Table(self, name)
 
     def drop(self, name: str, *, timeout: Optional[float] = None) -> None:
         """Drops a table on all its servers."""
-        self._run(nothing, None, lib.tables_drop, timeout, name.encode())
+        self._run(nothing, None, lib.tables_drop, timeout, name)
 
     def discover(self, *, timeout: Optional[float] = None) -> "Tables":
         """Lists the tables of all servers, and makes them known to this object."""
@@ -238,47 +226,6 @@ class Tables(_native.Closing):
         steps, kept = _to_bag_gradients(bags, gradients)
         self._run(nothing, kept, lib.tables_apply_bags, timeout, steps, len(steps))
 
-    # ---- internal ----
-
-    def _begin(
-        self,
-        call: Callable[..., Any],
-        convert: Callable[[Reply], Any],
-        kept: Any,
-        function: Any,
-        timeout: Optional[float],
-        arguments: Tuple[Any, ...],
-    ) -> Any:
-        handle = self._handle
-        if handle is None:
-            raise errors.Aborted("the client is closed")
-        if not handle.is_of_this_process():
-            raise RuntimeError(
-                "thriftps.Tables was created before fork(): create one in each process"
-            )
-        timeout_ns = self._timeout_ns if timeout is None else to_ns(timeout)
-        return call(convert, (handle, kept), function, handle.pointer, *arguments, timeout_ns)
-
-    def _run(
-        self,
-        convert: Callable[[Reply], Any],
-        kept: Any,
-        function: Any,
-        timeout: Optional[float],
-        *arguments: Any,
-    ) -> Any:
-        return self._begin(run, convert, kept, function, timeout, arguments)
-
-    def _start(
-        self,
-        convert: Callable[[Reply], Any],
-        kept: Any,
-        function: Any,
-        timeout: Optional[float],
-        *arguments: Any,
-    ) -> Any:
-        return self._begin(start, convert, kept, function, timeout, arguments)
-
 
 class Table:
     """One table of Tables, by name."""
@@ -286,7 +233,6 @@ class Table:
     def __init__(self, tables: Tables, name: str):
         self.tables = tables
         self.name = name
-        self._name = name.encode()
 
     def lookup_async(self, ids: Any, *, timeout: Optional[float] = None) -> Call[Any]:
         """Rows [n, dim] in the order of the ids, of the table's dtype."""
@@ -304,14 +250,7 @@ class Table:
         timeout: Optional[float],
     ) -> Any:
         view, kept = _arrays.view_of_ids(ids)
-        return call(
-            convert,
-            (kept, self._name),
-            lib.tables_lookup_rows,
-            timeout,
-            self._name,
-            ctypes.byref(view),
-        )
+        return call(convert, kept, lib.tables_lookup_rows, timeout, self.name, ctypes.byref(view))
 
     def push_async(
         self, ids: Any, gradients: Any, *, timeout: Optional[float] = None
@@ -332,10 +271,10 @@ class Table:
         values, kept_values = _arrays.view(gradients)
         return call(
             nothing,
-            (kept_ids, kept_values, self._name),
+            (kept_ids, kept_values),
             lib.tables_apply_rows,
             timeout,
-            self._name,
+            self.name,
             ctypes.byref(view),
             ctypes.byref(values),
         )
@@ -448,11 +387,11 @@ def connect(
 
 
 def _to_query(bags: Bags, kept: List[Any]) -> _native.BagQuery:
-    name = bags.table._name if isinstance(bags.table, Table) else bags.table.encode()
+    name = bags.table.name if isinstance(bags.table, Table) else bags.table
     ids, kept_ids = _arrays.view_of_ids(bags.ids)
-    offsets, kept_offsets = _arrays.view_of_ids(bags.offsets)
+    offsets, kept_offsets = _arrays.view_of_ids(bags.offsets, "offsets")
     weights = _arrays.NO_TENSOR
-    kept += (name, kept_ids, kept_offsets)
+    kept += (kept_ids, kept_offsets)
     if bags.weights is not None:
         weights, kept_weights = _arrays.view(bags.weights)
         kept.append(kept_weights)

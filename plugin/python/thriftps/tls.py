@@ -14,10 +14,6 @@ __all__ = ["Tls"]
 Path = Union[str, "os.PathLike[str]"]
 
 
-def _encode(path: Optional[Path]) -> Optional[bytes]:
-    return None if path is None else os.fsencode(path)
-
-
 @dataclasses.dataclass(frozen=True)
 class Tls:
     """Encrypts TCP connections with TLS 1.3; connections to Unix sockets are not encrypted. The
@@ -42,6 +38,4 @@ class Tls:
 def to_native(tls: Optional[Tls]) -> Optional[_native.Tls]:
     if tls is None:
         return None
-    return _native.Tls(
-        _encode(tls.certificate), _encode(tls.key), _encode(tls.authorities), tls.allow_tls_1_2
-    )
+    return _native.Tls(tls.certificate, tls.key, tls.authorities, tls.allow_tls_1_2)

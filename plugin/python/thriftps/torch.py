@@ -61,6 +61,11 @@ def _to_tensor(reply: Reply) -> torch.Tensor:
     return _copy_to(torch.empty(shape, dtype=_DTYPES[view.dtype]), view)
 
 
+def _to_int64(values, name) -> torch.Tensor:
+    """Returns integers as INT64 with one dimension, without a copy if possible."""
+    return _arrays.view_of_ids(values, name)[1]
+
+
 # ---- pushes of backward passes ----
 
 
@@ -168,7 +173,9 @@ class _Prefetched:
         self.table = table
         self.pushed = []  # ids whose rows may have changed since the fetch
         self._input, self._version = input, input._version
-        self._unique, self.inverse = torch.unique(input.reshape(-1).long(), return_inverse=True)
+        self._unique, self.inverse = torch.unique(
+            _to_int64(input, "ids"), return_inverse=True
+        )
         self._call = table._lookup(table.tables._start, _to_tensor, self._unique, None)
 
     def is_of(self, input):
@@ -355,9 +362,7 @@ class RemoteEmbeddingBag(torch.nn.Module):
             )
         elif self.include_last_offset:
             offsets = offsets[:-1]
-        if input.is_floating_point() or offsets.is_floating_point():
-            raise TypeError("ids and offsets are integers")
-        return input.reshape(-1).to(torch.int64, copy=True), offsets.to(torch.int64, copy=True)
+        return _to_int64(input, "ids").clone(), _to_int64(offsets, "offsets").clone()
 
     def _to_query(self, ids, offsets, weights):
         weights = weights if weights is None else weights.detach().float()
