@@ -50,8 +50,8 @@ const TpsPythonReply *tps_python_call_wait (TpsPythonCall *call, gint64 timeout_
 /* Frees a call, which must have ended. */
 void tps_python_call_free (TpsPythonCall *call);
 
-/* Puts `token` into `queue` when the call ends, or at once if it has ended. Must be called at most
- * once per call. */
+/* Puts `token` into `queue` when the call ends, or at once if it has ended. If the function is
+ * called again before the call ends, only the last queue gets its token. */
 void tps_python_call_notify (TpsPythonCall *call, TpsPythonQueue *queue, guint64 token);
 
 /* A queue of tokens of ended calls, with a file descriptor (an eventfd) that is readable while
@@ -63,8 +63,10 @@ gint tps_python_queue_get_fd (const TpsPythonQueue *queue);
 /* Takes up to `n_max` tokens and returns their number. Does not wait. */
 guint tps_python_queue_take (TpsPythonQueue *queue, guint64 *tokens, guint n_max);
 
-/* Releases the queue. Calls that have yet to notify the queue keep it until they end. */
-void tps_python_queue_unref (TpsPythonQueue *queue);
+/* Releases the queue. Calls that have yet to notify it keep it until they end. `owner` is the
+ * process that created the object. Like the other functions with an owner, this one does nothing in
+ * a child of this process, where threads that do not exist may hold locks. */
+void tps_python_queue_free (TpsPythonQueue *queue, gint32 owner);
 
 /* Encryption of TCP connections: names of PEM files and options, as in TpsTlsOptions. */
 typedef struct
@@ -83,7 +85,7 @@ TpsRemoteTables *tps_python_tables_new (const gchar *const *addresses, guint n_a
                                         const gchar *client, gboolean exact,
                                         const TpsPythonTls *tls, TpsPythonCall **failed);
 void tps_python_tables_cancel (TpsRemoteTables *tables);
-void tps_python_tables_free (TpsRemoteTables *tables);
+void tps_python_tables_free (TpsRemoteTables *tables, gint32 owner);
 
 typedef struct
 {
@@ -130,7 +132,7 @@ TpsPythonCall *tps_python_tables_apply_rows (TpsRemoteTables *tables, const gcha
 TpsClient *tps_python_client_new (const gchar *address, gboolean no_shared_memory,
                                   const TpsPythonTls *tls, TpsPythonCall **failed);
 void tps_python_client_cancel (TpsClient *client);
-void tps_python_client_free (TpsClient *client);
+void tps_python_client_free (TpsClient *client, gint32 owner);
 
 /* Methods of Node. describe: `text` is an object. get_metrics: `text` is a list of objects. */
 TpsPythonCall *tps_python_describe (TpsClient *client, gint64 timeout_ns);

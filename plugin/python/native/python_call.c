@@ -79,6 +79,7 @@ tps_python_call_wait (TpsPythonCall *call, gint64 timeout_ns)
 void
 tps_python_call_notify (TpsPythonCall *call, TpsPythonQueue *queue, guint64 token)
 {
+  TpsPythonQueue *former = NULL;
   gboolean has_ended;
 
   tps_python_queue_ref (queue);
@@ -86,12 +87,15 @@ tps_python_call_notify (TpsPythonCall *call, TpsPythonQueue *queue, guint64 toke
   has_ended = call->has_ended;
   if (!has_ended)
     {
+      former = call->queue;
       call->queue = queue;
       call->token = token;
     }
   tps_mutex_unlock (&call->lock);
   if (has_ended)
     tps_python_queue_put (queue, token);
+  if (former != NULL)
+    tps_python_queue_unref (former);
 }
 
 void

@@ -2,6 +2,8 @@
 
 /* Functions for one server: connection, Node, Durability, and rows with their LSNs. */
 
+#include <unistd.h>
+
 #include "plugin/python/native/json_text.h"
 #include "plugin/python/native/python_request.h"
 #include "plugin/python/native/table_options.h"
@@ -37,9 +39,10 @@ tps_python_client_cancel (TpsClient *client)
 }
 
 void
-tps_python_client_free (TpsClient *client)
+tps_python_client_free (TpsClient *client, gint32 owner)
 {
-  tps_client_free (client);
+  if (owner == getpid ())
+    tps_client_free (client);
 }
 
 /* ---- Node ---- */

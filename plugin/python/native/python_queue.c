@@ -55,6 +55,13 @@ tps_python_queue_unref (TpsPythonQueue *queue)
 }
 
 void
+tps_python_queue_free (TpsPythonQueue *queue, gint32 owner)
+{
+  if (owner == getpid ())
+    tps_python_queue_unref (queue);
+}
+
+void
 tps_python_queue_put (TpsPythonQueue *queue_taken, guint64 token)
 {
   guint64 one = 1;

@@ -2,6 +2,8 @@
 
 /* Functions for tables on any number of servers. */
 
+#include <unistd.h>
+
 #include "plugin/python/native/json_text.h"
 #include "plugin/python/native/python_call.h"
 #include "plugin/python/native/table_options.h"
@@ -36,9 +38,10 @@ tps_python_tables_cancel (TpsRemoteTables *tables)
 }
 
 void
-tps_python_tables_free (TpsRemoteTables *tables)
+tps_python_tables_free (TpsRemoteTables *tables, gint32 owner)
 {
-  tps_remote_tables_free (tables);
+  if (owner == getpid ())
+    tps_remote_tables_free (tables);
 }
 
 /* ---- blocking calls ---- */

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import ctypes
-import itertools
+import functools
 import logging
 import os
 import select
@@ -15,7 +15,17 @@ import weakref
 from typing import Any, Callable, Dict, Generator, Generic, List, Optional, Tuple, TypeVar
 
 from thriftps import errors
-from thriftps._native import Function, Handle, clients, lib, to_ns, to_number
+from thriftps._native import (
+    Function,
+    Handle,
+    do_nothing,
+    finalizer,
+    handles,
+    lib,
+    prune,
+    to_ns,
+    to_number,
+)
 
 T = TypeVar("T")
 _Self = TypeVar("_Self", bound="Client")
@@ -24,20 +34,22 @@ _log = logging.getLogger("thriftps")
 
 # The longest time for which a wait does not handle signals.
 _SLICE_NS = 200_000_000
-# The time that a cancelled call may take to end.
-_EXIT_NS = 10_000_000_000
 _N_TOKENS = 64
 
-_is_exiting = False
+# The memory that native calls borrow: that of a call in flight by the address of the call, and
+# before that by a ticket. Nobody frees the dictionary, because calls may be in flight when Python
+# shuts down.
+_borrowed: Dict[object, Any] = {}
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_borrowed))
 
 
 @atexit.register
 def _cancel_all() -> None:
-    """Must run before Python shuts down, because in-flight calls borrow memory of its objects."""
-    global _is_exiting
-    _is_exiting = True
-    for client in list(clients):
-        client.cancel()
+    """Ends calls that would otherwise go on while Python shuts down."""
+    for reference in list(handles):
+        handle = reference()
+        if handle is not None:
+            handle.cancel()
 
 
 class Reply:
@@ -45,11 +57,12 @@ class Reply:
     reply is freed.
     """
 
-    __slots__ = ("pointer", "contents")
+    __slots__ = ("contents", "_free")
+    __del__ = finalizer
 
     def __init__(self, pointer: int, contents: Any):
-        self.pointer = pointer
         self.contents = contents  # a native struct, which lives as long as the call
+        self._free = functools.partial(lib.call_free, pointer)
 
     def check(self) -> "Reply":
         """Raises the error of the call."""
@@ -60,9 +73,6 @@ class Reply:
             )
         return self
 
-    def __del__(self, free: Any = lib.call_free) -> None:
-        free(self.pointer)
-
 
 class Call(Generic[T]):
     """A call that was sent. result() waits for its value; in a coroutine, `await call` does.
@@ -71,11 +81,13 @@ class Call(Generic[T]):
     result, an exception is lost. Thread: any.
     """
 
-    __slots__ = ("_pointer", "_kept", "_convert", "_reply", "_lock", "_is_notified", "_callbacks")
+    __slots__ = ("_pointer", "_free", "_convert", "_reply", "_lock", "_is_notified", "_callbacks")
+    __del__ = finalizer
 
-    def __init__(self, pointer: int, kept: Any, convert: Callable[[Reply], T]):
+    def __init__(self, pointer: int, convert: Callable[[Reply], T], watcher: "_Watcher"):
+        """A dropped call continues. The watcher of the process frees it when it ends."""
         self._pointer = pointer
-        self._kept = kept  # memory that the native call borrows
+        self._free = functools.partial(lib.call_notify, pointer, watcher.queue, pointer)
         self._convert = convert
         self._reply: Optional[Reply] = None
         self._lock = threading.Lock()
@@ -139,17 +151,6 @@ class Call(Generic[T]):
         )
         return "<thriftps.Call: %s>" % state
 
-    def __del__(self) -> None:
-        """A dropped call continues, so its borrowed memory must be kept until it ends."""
-        if self._reply is not None or self._is_notified or self._wait(0):
-            return
-        if _is_exiting:  # the call was cancelled, and no thread can be started now
-            self._wait(_EXIT_NS)
-            return
-        orphan = Call(self._pointer, self._kept, self._convert)
-        with orphan._lock:
-            orphan._notify(_Watcher.of_process())
-
     # ---- internal ----
 
     def _wait(self, timeout_ns: int) -> bool:
@@ -158,8 +159,9 @@ class Call(Generic[T]):
             return False
         with self._lock:
             if self._reply is None:
+                self._free = do_nothing
                 self._reply = Reply(self._pointer, reply.contents)
-                self._kept = None
+                _borrowed.pop(self._pointer, None)
         return True
 
     def _wait_for(self, timeout: float) -> bool:
@@ -197,19 +199,19 @@ class _Watcher:
     """Keeps calls until they end, and notifies them, on its own thread or from an event loop."""
 
     _process: Optional["_Watcher"] = None
-    _loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Watcher] = (
-        weakref.WeakKeyDictionary()
-    )
+    _loops: Dict["weakref.ref[asyncio.AbstractEventLoop]", _Watcher] = {}
     _creation = threading.Lock()
 
+    __del__ = finalizer
+
     def __init__(self) -> None:
-        self._queue = lib.queue_new()
-        if not self._queue:
+        self.queue = lib.queue_new()
+        if not self.queue:
             raise OSError("no file descriptor for thriftps: see `ulimit -n`")
         self._pid = os.getpid()
-        self.descriptor = lib.queue_get_fd(self._queue)
+        self._free = functools.partial(lib.queue_free, self.queue, self._pid)
+        self.descriptor = lib.queue_get_fd(self.queue)
         self._calls: Dict[int, Call[Any]] = {}
-        self._tokens = itertools.count(1)
         self._taken = (ctypes.c_uint64 * _N_TOKENS)()
 
     @classmethod
@@ -217,30 +219,34 @@ class _Watcher:
         with cls._creation:
             if cls._process is None or cls._process._pid != os.getpid():
                 cls._process = cls()
+                cls._process._free = do_nothing  # calls refer to its queue
                 threading.Thread(target=cls._process._run, name="thriftps", daemon=True).start()
             return cls._process
 
     @classmethod
     def of_loop(cls, loop: asyncio.AbstractEventLoop) -> "_Watcher":
-        watcher = cls._loops.get(loop)
+        reference = weakref.ref(loop)
+        watcher = cls._loops.get(reference)
         if watcher is None:
-            watcher = cls._loops[loop] = cls()
+            prune(cls._loops)
+            watcher = cls()
             loop.add_reader(watcher.descriptor, watcher.take)
+            cls._loops[reference] = watcher
         return watcher
 
-    def __del__(self, getpid: Any = os.getpid, unref: Any = lib.queue_unref) -> None:
-        if self._pid == getpid():
-            unref(self._queue)
-
     def watch(self, call: Call[Any], pointer: int) -> None:
-        token = next(self._tokens)
-        self._calls[token] = call
-        lib.call_notify(pointer, self._queue, token)
+        self._calls[pointer] = call
+        lib.call_notify(pointer, self.queue, pointer)
 
     def take(self) -> None:
-        n = lib.queue_take(self._queue, self._taken, _N_TOKENS)
-        for i in range(n):
-            self._calls.pop(self._taken[i])._ended()
+        n = lib.queue_take(self.queue, self._taken, _N_TOKENS)
+        for pointer in self._taken[:n]:
+            call = self._calls.pop(pointer, None)
+            if call is not None:
+                call._ended()
+            else:  # the program dropped it
+                _borrowed.pop(pointer, None)
+                lib.call_free(pointer)
 
     def _run(self) -> None:
         poll = select.poll()
@@ -250,18 +256,17 @@ class _Watcher:
             self.take()
 
 
-_borrowed: Dict[object, Any] = {}
-
-
 def start(
     convert: Callable[[Reply], T], kept: Any, function: Callable[..., Any], *arguments: Any
 ) -> Call[T]:
     """Calls the native function, which borrows `kept` until the call ends."""
+    watcher = _Watcher.of_process()
     ticket = object()
     _borrowed[ticket] = kept
-    call = Call(function(*arguments), kept, convert)
+    pointer = function(*arguments)
+    _borrowed[pointer] = kept
     del _borrowed[ticket]
-    return call
+    return Call(pointer, convert, watcher)
 
 
 def run(
@@ -276,8 +281,13 @@ def run(
         while not reply:
             reply = lib.call_wait(pointer, _SLICE_NS)
     except BaseException:
-        Call(pointer, kept, convert)  # no caller waits; the call continues by itself
-        del _borrowed[ticket]
+        try:  # no caller waits; the call continues by itself
+            watcher = _Watcher.of_process()
+            _borrowed[pointer] = kept
+            Call(pointer, convert, watcher)
+            del _borrowed[ticket]
+        except (OSError, RuntimeError):  # no thread can watch it: its memory is never freed
+            pass
         raise
     del _borrowed[ticket]
     return convert(Reply(pointer, reply.contents).check())

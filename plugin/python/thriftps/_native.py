@@ -397,11 +397,11 @@ FUNCTIONS = {
     "queue_new": (c_void_p, ()),
     "queue_get_fd": (c_int32, (c_void_p,)),
     "queue_take": (c_uint32, (c_void_p, POINTER(c_uint64), c_uint32)),
-    "queue_unref": (None, (c_void_p,)),
+    "queue_free": (None, (c_void_p, c_int32)),
     "tables_cancel": (None, (c_void_p,)),
-    "tables_free": (None, (c_void_p,)),
+    "tables_free": (None, (c_void_p, c_int32)),
     "client_cancel": (None, (c_void_p,)),
-    "client_free": (None, (c_void_p,)),
+    "client_free": (None, (c_void_p, c_int32)),
 }
 
 _FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libthriftps_python.so")
@@ -459,6 +459,22 @@ class _Library:
 lib = _Library()
 
 
+# `__del__` of a class whose objects own an object of the library. It calls self._free, a native
+# function with its arguments. No code of Python runs, in which an exception of a signal handler,
+# such as KeyboardInterrupt, would be lost.
+finalizer: Any = property(operator.attrgetter("_free"))
+do_nothing: Any = int  # if there is nothing to free
+
+
+def prune(references: Dict["weakref.ref[Any]", Any]) -> None:
+    """Removes the entries of objects that no longer exist. Callbacks of weak references, and thus
+    WeakSet, would remove them earlier, but would lose exceptions of signal handlers.
+    """
+    for each in list(references):
+        if each() is None:
+            references.pop(each, None)
+
+
 class Handle:
     """An object of the library that is freed with its last reference.
 
@@ -469,13 +485,15 @@ class Handle:
     """
 
     __slots__ = ("pointer", "_cancel", "_free", "_pid", "__weakref__")
+    __del__ = finalizer
 
     def __init__(self, pointer: int, cancel: Any, free: Any):
         self.pointer = pointer
         self._cancel = cancel
-        self._free = free
         self._pid = os.getpid()
-        clients.add(self)
+        self._free = functools.partial(free, pointer, self._pid)
+        prune(handles)
+        handles[weakref.ref(self)] = None
 
     def is_of_this_process(self) -> bool:
         return self._pid == os.getpid()
@@ -485,10 +503,6 @@ class Handle:
         if self.is_of_this_process():
             self._cancel(self.pointer)
 
-    def __del__(self, getpid: Any = os.getpid) -> None:
-        if self._pid == getpid():
-            self._free(self.pointer)
-
 
 # All handles.
-clients: "weakref.WeakSet[Handle]" = weakref.WeakSet()
+handles: Dict["weakref.ref[Handle]", None] = {}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from functools import partial
 from html import escape
 from itertools import groupby
 from typing import (
@@ -21,6 +22,8 @@ from typing import (
     TypeVar,
 )
 
+from thriftps._native import do_nothing, finalizer
+
 __all__ = ["Plot", "progress"]
 
 T = TypeVar("T")
@@ -28,6 +31,49 @@ T = TypeVar("T")
 _WIDTH, _HEIGHT, _MARGIN = 480, 200, 40
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _COLUMNS = 60
+
+
+class _Progress(Iterator[T]):
+    """Not a generator: its `finally` would lose exceptions of signal handlers, see `finalizer`."""
+
+    __del__ = finalizer
+
+    def __init__(
+        self,
+        items: Iterable[T],
+        to_line: Callable[[int, float], str],
+        every: float,
+        file: TextIO,
+        clock: Callable[[], float],
+    ):
+        self._items = iter(items)
+        self._to_line = to_line
+        self._every = every
+        self._file = file
+        self._clock = clock
+        self._n = 0
+        self._began = self._written = clock()
+        self._free = do_nothing
+
+    def __next__(self) -> T:
+        now = self._clock() if self._n > 0 else self._began
+        if now - self._written >= self._every:
+            self._written = now
+            self._write(now, "")
+        try:
+            item = next(self._items)
+        except StopIteration:
+            self._free = do_nothing
+            self._write(self._clock(), "\n")
+            raise
+        self._n += 1
+        line = self._to_line(self._n, now - self._began)
+        self._free = partial(self._file.write, "\r" + line + "\n")
+        return item
+
+    def _write(self, now: float, end: str) -> None:
+        self._file.write("\r" + self._to_line(self._n, now - self._began) + end)
+        self._file.flush()
 
 
 def progress(
@@ -49,19 +95,7 @@ def progress(
     if total is None and isinstance(items, Sized):
         total = len(items)
     file = sys.stderr if file is None else file
-    began = written = clock()
-    n = 0
-    try:
-        for n, item in enumerate(items, 1):
-            yield item
-            now = clock()
-            if now - written >= every:
-                written = now
-                file.write("\r" + _to_line(name, n, total, now - began))
-                file.flush()
-    finally:
-        file.write("\r" + _to_line(name, n, total, clock() - began) + "\n")
-        file.flush()
+    return _Progress(items, lambda n, s: _to_line(name, n, total, s), every, file, clock)
 
 
 def _to_line(name: str, n: int, total: Optional[int], seconds: float) -> str:

@@ -27,7 +27,7 @@ from torch.autograd.function import once_differentiable
 
 from thriftps import _arrays
 from thriftps._calls import Call, Reply
-from thriftps._native import lib
+from thriftps._native import lib, prune
 from thriftps.errors import *  # noqa: F401,F403, for the lines above
 from thriftps.errors import InvalidArgument
 from thriftps.server import Server
@@ -88,7 +88,7 @@ class _Pusher:
     end, and are one step of the optimizer of each table. Lookups wait for them.
     """
 
-    _of_tables: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()
+    _of_tables: Dict["weakref.ref", "_Pusher"] = {}
     _creation = threading.Lock()
 
     def __init__(self, tables):
@@ -96,14 +96,16 @@ class _Pusher:
         self._lock = threading.Lock()
         self._pass = lambda: None  # a weak reference to the current backward pass
         self._in_flight = None  # (call, bags)
-        self._prefetched = weakref.WeakSet()
+        self._prefetched = {}  # keys: weak references
 
     @classmethod
     def of(cls, tables):
+        reference = weakref.ref(tables)
         with cls._creation:
-            if tables not in cls._of_tables:
-                cls._of_tables[tables] = cls(tables)
-            return cls._of_tables[tables]
+            if reference not in cls._of_tables:
+                prune(cls._of_tables)
+                cls._of_tables[reference] = cls(tables)
+            return cls._of_tables[reference]
 
     def __deepcopy__(self, memo):
         return self  # see Tables.__deepcopy__()
@@ -143,14 +145,15 @@ class _Pusher:
         """
         with self._lock:
             prefetched = _Prefetched(table, input)
-            self._prefetched.add(prefetched)
+            prune(self._prefetched)
+            self._prefetched[weakref.ref(prefetched)] = None
             for bags in self._in_flight[1] if self._in_flight is not None else ():
                 self._tell_prefetched(bags)
         return prefetched
 
     def _tell_prefetched(self, bags):
-        for each in self._prefetched:
-            if each.table.name == bags.table:
+        for each in [reference() for reference in self._prefetched]:
+            if each is not None and each.table.name == bags.table:
                 each.pushed.append(bags.ids)
 
 
@@ -531,7 +534,7 @@ def averaging_hook(state, bucket):
     def finish(call):
         try:
             future.set_result(call.result())
-        except BaseException as error:
+        except Exception as error:
             future.set_exception(error)
 
     call.add_done_callback(finish)

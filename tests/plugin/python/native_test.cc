@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <memory>
@@ -105,8 +106,8 @@ protected:
   void
   TearDown () override
   {
-    tps_python_tables_free (tables_);
-    tps_python_client_free (client_);
+    tps_python_tables_free (tables_, getpid ());
+    tps_python_client_free (client_, getpid ());
   }
 
   gint32
@@ -189,7 +190,30 @@ TEST_F (NativeTest, TokensOfEndedCalls)
       tokens.insert (taken, taken + n);
     }
   EXPECT_EQ (*tokens.rbegin (), 100u);
-  tps_python_queue_unref (queue);
+  tps_python_queue_free (queue, getpid ());
+}
+
+TEST_F (NativeTest, TheLastQueueGetsTheToken)
+{
+  TpsPythonQueue *first = tps_python_queue_new (), *last = tps_python_queue_new ();
+  Call call (tps_python_get (client_, "never", 60000, kTimeoutNs));
+  guint64 token;
+
+  tps_python_call_notify (call.get (), first, 1);
+  tps_python_queue_free (first, getpid () + 1); // as in a child of the process: does nothing
+  tps_python_call_notify (call.get (), last, 2);
+  tps_python_client_cancel (client_);
+  call.Wait ();
+  pollfd poller = { tps_python_queue_get_fd (last), POLLIN, 0 };
+  ASSERT_EQ (poll (&poller, 1, -1), 1);
+  ASSERT_EQ (tps_python_queue_take (last, &token, 1), 1u);
+  EXPECT_EQ (token, 2u);
+  EXPECT_EQ (tps_python_queue_take (first, &token, 1), 0u);
+  tps_python_call_notify (call.get (), first, 3);
+  ASSERT_EQ (tps_python_queue_take (first, &token, 1), 1u);
+  EXPECT_EQ (token, 3u);
+  tps_python_queue_free (first, getpid ());
+  tps_python_queue_free (last, getpid ());
 }
 
 TEST_F (NativeTest, ClosingEndsCallsWithAReleasedQueue)
@@ -198,7 +222,7 @@ TEST_F (NativeTest, ClosingEndsCallsWithAReleasedQueue)
   Call call (tps_python_get (client_, "never", 60000, kTimeoutNs));
 
   tps_python_call_notify (call.get (), queue, 1);
-  tps_python_queue_unref (queue);
+  tps_python_queue_free (queue, getpid ());
   tps_python_client_cancel (client_);
   EXPECT_EQ (call.Wait ().code, TPS_ERROR_ABORTED);
 }
@@ -215,7 +239,7 @@ TEST_F (NativeTest, AnAnswerOutlivesTheClient)
   TpsClient *client = tps_python_client_new (server_.Unix ().c_str (), FALSE, nullptr, &failed);
   Call call (tps_python_average_gradient (client, 0, 1, 0, &gradient, kTimeoutNs));
   call.Wait ();
-  tps_python_client_free (client);
+  tps_python_client_free (client, getpid ());
   EXPECT_EQ (call.Floats (), ones);
 }
 
