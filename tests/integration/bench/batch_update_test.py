@@ -33,8 +33,7 @@ FLAGS = [
 STEP = ("processing one batch", "reporting grads", "got updated model")
 TRAINERS = ("trainer0", "trainer1", "trainer2")
 # A short timeout that is longer than a step of a running trainer on a busy machine.
-HASTY_S = 4
-HASTY = "--rpc-timeout=%d" % HASTY_S
+HASTY = "--rpc-timeout=10"
 # Makes a step long enough to be interrupted.
 HEAVY = ("--in-features=2048", "--out-features=1024", "--batch-size=1000")
 
@@ -140,8 +139,10 @@ class BatchUpdate(launcher.TestCase):
         self.assert_nothing_left(run)
 
     def test_where_fewer_trainers_suffice_they_go_on_without_one_that_hangs(self):
-        run = self.start_training("--batches=8", HASTY, "--min-trainers=1", "-v", "--json=out.json",
-                                  *HEAVY)
+        # Short, because a trainer ends if it has been stopped for 15 s. It may also expire for
+        # trainers that run on a busy machine, because one trainer suffices.
+        run = self.start_training("--batches=8", "--rpc-timeout=2", "--min-trainers=1", "-v",
+                                  "--json=out.json", *HEAVY)
         late = run.roles()["trainer2"]
         os.kill(late, signal.SIGSTOP)
         # The trainer may have sent its gradients for one more update. The second update must be
@@ -155,7 +156,7 @@ class BatchUpdate(launcher.TestCase):
         with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
             figures = {figure["name"]: figure for figure in json.load(file)["figures"]}
         straggler = figures["all server/parameter_server_straggler_metric,update_straggler"]
-        self.assertGreaterEqual(straggler["max"], HASTY_S * 1000)
+        self.assertGreaterEqual(straggler["max"], 2000)
         self.assertIn("trainer2 reporting grads", result.stderr)
 
     def test_where_fewer_trainers_suffice_they_go_on_without_one_that_is_killed(self):

@@ -172,7 +172,7 @@ class DdpRpc(launcher.TestCase):
                 self.assert_nothing_left(run)
 
     def test_a_server_that_stops_is_named(self):
-        run = self.start(*LONG, "--rpc-timeout=4")
+        run = self.start(*LONG, "--rpc-timeout=10")
         run.wait_until_training()
         os.kill(self.pid_of(run, 3), signal.SIGSTOP)
         result = run.finish()

@@ -12,7 +12,7 @@ import launcher
 LONG = (*launcher.TINY, "--batch-size=4", "--epochs=1000000")
 
 # A short timeout that is longer than a step of a running trainer on a busy machine.
-HASTY = "--rpc-timeout=4"
+HASTY = "--rpc-timeout=10"  # longer than a round on a busy machine
 
 
 class Failures(launcher.TestCase):

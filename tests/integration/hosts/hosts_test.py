@@ -197,7 +197,7 @@ class Ends(World):
         self.assertEqual(result.stderr.count("\n"), 1, result)
 
     def test_roles_that_are_cut_off(self):
-        roles = self.world("--rpc-timeout=3", *LONG)
+        roles = self.world("--rpc-timeout=10", *LONG)
         self.wait_until_training(roles[MASTER])
         start = time.monotonic()
         self.unplug(2)

@@ -104,10 +104,10 @@ TEST (Compress, GroupsRefuseTrainersThatCompressInAnotherWay)
 
 TEST (Compress, ServersRefuseTrainersThatCompressInAnotherWay)
 {
-  Fleet fleet (2, 1, 3 * SECOND_NS);
+  Fleet fleet (2, 1, 10 * SECOND_NS);
   Task task;
 
-  task.timeout_ns = 3 * SECOND_NS;
+  task.timeout_ns = 10 * SECOND_NS;
   task.compress = "fp16";
   EXPECT_EQ (fleet.start (task, 0), "");
   task.compress = "topk:0.1";

@@ -48,7 +48,7 @@ losing_step (TpsPass *pass, guint epoch, guint index, const TpsTrainBatch *batch
 TEST (DeviceFaults, ALostDeviceFailsItsPassesAndNothingElse)
 {
   static const TpsIterationStep step = { "losing_step", losing_step };
-  Fleet fleet (2, 1, 3 * SECOND_NS);
+  Fleet fleet (2, 1, 10 * SECOND_NS);
 
   tps_iteration_step_register (&step);
   for (const char *hook : HOOKS)
@@ -59,7 +59,7 @@ TEST (DeviceFaults, ALostDeviceFailsItsPassesAndNothingElse)
       task.hook = hook;
       task.pass_name = std::string ("lost ") + hook;
       task.iteration_step = "losing_step";
-      task.timeout_ns = 3 * SECOND_NS;
+      task.timeout_ns = 10 * SECOND_NS;
       fleet.run (task);
       EXPECT_THAT (fleet.wait (0), StartsWith ("FAILED: DEVICE_LOST: cuda:0")) << hook;
       EXPECT_THAT (fleet.wait (1), StartsWith ("FAILED: ")) << hook;

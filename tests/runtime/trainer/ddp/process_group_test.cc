@@ -473,7 +473,7 @@ TEST (Gloo, RefusesAddressesOfAWrongSizeFromTheStore)
   options.size = 3;
   options.store = store;
   options.prefix = "pass/";
-  options.timeout_ns = G_GINT64_CONSTANT (5000000000);
+  options.timeout_ns = G_GINT64_CONSTANT (60000000000);
   EXPECT_EQ (tps_process_group_new ("gloo", &options, &error), nullptr);
   EXPECT_NE (error, nullptr);
   EXPECT_NE (strstr (error->message, "rank 1 stored 3 bytes"), nullptr) << error->message;

@@ -254,7 +254,7 @@ cancelling_step (TpsPass *pass, guint epoch, guint index, const TpsTrainBatch *b
 TEST (Trainer, CancelInMidPassEndsTheOthersWithAnError)
 {
   static const TpsIterationStep step = { "cancelling_step", cancelling_step };
-  Fleet fleet (2, 1, 3 * SECOND_NS);
+  Fleet fleet (2, 1, 10 * SECOND_NS);
   Task task;
 
   tps_iteration_step_register (&step);
@@ -264,7 +264,7 @@ TEST (Trainer, CancelInMidPassEndsTheOthersWithAnError)
     {
       task.hook = hook;
       task.pass_name = hook;
-      task.timeout_ns = 3 * SECOND_NS;
+      task.timeout_ns = 10 * SECOND_NS;
       fleet.run (task);
       EXPECT_EQ (fleet.wait (1), "CANCELLED");
       EXPECT_THAT (fleet.wait (0),
