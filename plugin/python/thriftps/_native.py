@@ -345,7 +345,7 @@ CALLS: Dict[str, Members] = {
     "get_metrics": _call(),
     "clear_metrics": _call(),
     "set_log_level": _call(("levels", _TEXT)),
-    "forget_push_clients": _call(("tenant", _TEXT), ("idle", INT64)),
+    "forget_push_clients": _call(("tenant", _TEXT), ("idle", Kind(c_int64, _to_ms))),
     "average_gradient": _call(
         ("trainer", _INT32),
         ("batch", INT64),

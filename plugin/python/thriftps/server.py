@@ -103,10 +103,7 @@ class Server(Client):
         "" stands for callers without a tenant. Returns the number of clients. If such a client
         repeats an earlier push, the push is applied again.
         """
-        ms = round(idle * 1000)
-        return self._run(
-            _to_number, None, lib.forget_push_clients, timeout, tenant.encode(), ms
-        )
+        return self._run(_to_number, None, lib.forget_push_clients, timeout, tenant, idle)
 
     # ---- averaged gradients ----
 
