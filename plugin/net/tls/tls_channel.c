@@ -40,6 +40,9 @@
 /* Reads up to this size are reads of message heads, which may contain tokens. OpenSSL must then
  * clear its copy of the bytes. */
 #define MAX_CLEANSED_BYTES ((gsize) 4096)
+/* The memory for a certificate, in sizes of its encoding: an extension of 7 bytes needs three
+ * blocks. */
+#define CHAIN_FACTOR 24
 /* The cost of a record, in scanned bytes (TPS_CONNECTION_LOOK_BYTES). */
 #define RECORD_COST ((gsize) 2048)
 
@@ -414,6 +417,20 @@ run_handshake (TlsChannel *channel, GError **error)
   return TPS_HANDSHAKE_FAILED;
 }
 
+/* Changes the charge from that of a handshake to that of a connection. OpenSSL keeps the chain that
+ * a client has sent, unused certificates included. Must be called with the lock held. */
+static gboolean
+charge_connection (TlsChannel *channel, GError **error)
+{
+  STACK_OF (X509) *chain = SSL_get_peer_cert_chain (channel->ssl);
+  gsize n_bytes = 0;
+
+  for (int i = 0; i < sk_X509_num (chain); i++)
+    n_bytes += (gsize) MAX (i2d_X509 (sk_X509_value (chain, i), NULL), 0);
+  return tps_charge_set (&channel->charge, MAX (TPS_TLS_CONNECTION_BYTES, CHAIN_FACTOR * n_bytes),
+                         error);
+}
+
 /* Counts the end of the handshake; only the first call has an effect. The lock must be held, or no
  * other thread may use the channel. */
 static void
@@ -441,9 +458,10 @@ shake_hands (TpsNetChannel *base, gint fd, GError **error)
     result = run_handshake (channel, error);
   else
     g_set_error_literal (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "TLS: no memory");
+  if (result == TPS_HANDSHAKE_DONE && !charge_connection (channel, error))
+    result = TPS_HANDSHAKE_FAILED;
   if (result == TPS_HANDSHAKE_DONE)
     {
-      tps_charge_set (&channel->charge, TPS_TLS_CONNECTION_BYTES, NULL);
       base->has_unread = SSL_has_pending (channel->ssl) == 1;
       take_peer_name (channel);
       count_end (channel, channel->counts.done);

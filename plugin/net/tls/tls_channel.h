@@ -11,9 +11,9 @@
 
 G_BEGIN_DECLS
 
-/* The maximum memory that OpenSSL uses for a connection: a record in each direction, keys, and the
- * certificates of the peer. During the handshake, OpenSSL also allocates a message of up to 128 KiB
- * as soon as the peer announces its length. */
+/* The memory that OpenSSL uses for a connection: a record in each direction, keys, and a usual
+ * certificate of the peer. Longer chains of clients are charged in addition. During the handshake,
+ * OpenSSL also allocates a message of up to 128 KiB as soon as the peer announces its length. */
 #define TPS_TLS_CONNECTION_BYTES ((gsize) 96 << 10)
 #define TPS_TLS_HANDSHAKE_BYTES ((gsize) 224 << 10)
 

@@ -232,6 +232,28 @@ TEST_F (ClientCertificates, AuthoritiesAreNoPartOfTheChain)
   EXPECT_EQ (sk_X509_num (SSL_get_peer_cert_chain (peer.ssl ())), 1);
 }
 
+// OpenSSL keeps the chain, even if no certificate of it is needed.
+TEST_F (ClientCertificates, LongChainsAreCharged)
+{
+  std::string names = "DNS:a";
+  for (int i = 0; i < 4000; i++)
+    names += ",DNS:abcd";
+  other_.Issue (File ("more"), { names });
+  std::string chain = File ("more") + ".chain";
+  std::ifstream client (File ("client")), other (File ("more"));
+  std::ofstream (chain) << client.rdbuf () << other.rdbuf ();
+  {
+    TlsPeer peer (tcp_, chain);
+    ASSERT_TRUE (peer.ShakeHands ());
+    EXPECT_TRUE (peer.Send (EchoBytes (1)));
+    EXPECT_NE (peer.ReceiveFrame (), "");
+    EXPECT_GT (tps_budget_get_held (budgets_->channels), gsize { 24 * 4000 * 6 });
+  }
+  while (tps_budget_get_held (budgets_->channels) > 0)
+    std::this_thread::yield ();
+  unlink (chain.c_str ());
+}
+
 // The peer is plain OpenSSL, because the library's client would not load an expired certificate.
 TEST_F (ClientCertificates, ExpiredCertificatesAreRefused)
 {
