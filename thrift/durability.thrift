@@ -23,6 +23,7 @@ struct SnapshotInfo {
   2: i64 lsn                         // the snapshot contains every change up to this LSN
   // it may also contain some changes after `lsn`, up to this LSN; the log has all of them
   3: i64 end_lsn
+  // The fields 4 to 7 are 0 or FALSE unless a rule gives the caller `admin` for all tables.
   4: i32 tables
   5: bool model                      // whether it contains a model
   6: i64 bytes                       // size of its files

@@ -91,7 +91,8 @@ struct DurabilityInfo {
   // admitted.
   3: i64 end_lsn
   // RECOVERING and FAILED: bytes of the snapshot and the log that were read. Other phases: bytes of
-  // the log that were written since the start.
+  // the log that were written since the start. 0, and end_bytes is absent, unless the caller may
+  // read all tables.
   4: i64 bytes
   5: optional i64 end_bytes       // bytes of the snapshot and the log to read
   6: optional i64 remaining_ms    // estimated time until the end of the recovery
@@ -103,7 +104,8 @@ struct NodeInfo {
   3: optional i64 max_frame_bytes    // the largest frame that this process reads
   4: optional list<string> services  // names for the multiplexed protocol
   5: optional list<string> devices   // "cpu", "cuda:0", ...
-  // memory of the embedding tables here, optimizer state included
+  // Memory of the embedding tables here, optimizer state included. Fields 6 and 7 are absent unless
+  // the caller may read all tables.
   6: optional i64 table_bytes
   7: optional i64 max_table_bytes    // limit of table_bytes
   // Limit of the bytes of shared-memory segments on the connection of this call; absent if none are

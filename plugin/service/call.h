@@ -76,9 +76,10 @@ gboolean tps_call_authenticate (TpsCall *call, const gchar *token, GError **erro
  * depend on the existence of the table. */
 gboolean tps_call_check_table (TpsCall *call, const gchar *table, TpsRight right, GError **error);
 
-/* Returns TRUE if a list of names may contain `table`. Lists must leave out tables that the caller
- * may not use. */
-gboolean tps_call_may_see_table (TpsCall *call, const gchar *table);
+/* Returns TRUE if the caller has `right` for `table`, as above, but records no refusal. Lists must
+ * leave out tables for which the caller lacks it, and replies must leave out totals of all tables
+ * (`table` NULL). */
+gboolean tps_call_may_see_table (TpsCall *call, const gchar *table, TpsRight right);
 
 /* Returns the rights of the caller, borrowed until the call is answered; NULL = all rights. */
 const TpsGrant *tps_call_get_grant (TpsCall *call);

@@ -10,10 +10,9 @@ tps_call_set_method (TpsCall *call, const TpsGuardedMethod *method)
 }
 
 gboolean
-tps_call_may_see_table (TpsCall *call, const gchar *table)
+tps_call_may_see_table (TpsCall *call, const gchar *table, TpsRight right)
 {
-  return call->grant == NULL
-         || tps_grant_allows_table (call->grant, call->method, table, TPS_RIGHT_READ);
+  return call->grant == NULL || tps_grant_allows_table (call->grant, call->method, table, right);
 }
 
 gboolean

@@ -54,12 +54,15 @@ answer_snapshot (gpointer user_data, const TpsSnapshotInfo *info, const GError *
         .name = (gchar *) (gsize) info->name,
         .lsn = info->lsn,
         .end_lsn = info->end_lsn,
-        .n_tables = (gint32) info->n_tables,
-        .has_model = info->has_model,
-        .n_bytes = (gint64) info->n_bytes,
-        .n_increments = (gint32) info->n_increments,
       };
 
+      if (tps_call_may_see_table (call, NULL, TPS_RIGHT_ADMIN))
+        {
+          value.n_tables = (gint32) info->n_tables;
+          value.has_model = info->has_model;
+          value.n_bytes = (gint64) info->n_bytes;
+          value.n_increments = (gint32) info->n_increments;
+        }
       tps_call_reply_value (call, &value);
     }
 }

@@ -95,7 +95,7 @@ hide_tables (TpsCall *call, TpsTableSpecs *specs)
   guint n_seen = 0;
 
   for (guint i = 0; i < specs->n_specs; i++)
-    if (tps_call_may_see_table (call, specs->specs[i].name))
+    if (tps_call_may_see_table (call, specs->specs[i].name, TPS_RIGHT_READ))
       specs->specs[n_seen++] = specs->specs[i];
     else
       tps_table_spec_clear (&specs->specs[i]);

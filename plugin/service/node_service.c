@@ -27,8 +27,9 @@ describe_sharing (TpsNodeInfo *info, const TpsSegmentRegistry *segments)
     memcpy (info->shared_device, info->lookup_device, sizeof info->shared_device);
 }
 
+/* The numbers of bytes are totals of all tenants. */
 static void
-describe_durability (TpsNodeInfo *info, TpsDurable *durable)
+describe_durability (TpsNodeInfo *info, TpsDurable *durable, gboolean may_see_totals)
 {
   TpsDurableStatus status;
 
@@ -38,8 +39,8 @@ describe_durability (TpsNodeInfo *info, TpsDurable *durable)
     .phase = status.phase,
     .lsn = status.lsn,
     .end_lsn = status.end_lsn,
-    .bytes = status.n_bytes_done,
-    .end_bytes = status.n_bytes,
+    .bytes = may_see_totals ? status.n_bytes_done : 0,
+    .end_bytes = may_see_totals ? status.n_bytes : 0,
     .has_remaining_ms = status.remaining_ms >= 0,
     .remaining_ms = status.remaining_ms,
   };
@@ -50,6 +51,7 @@ handle_describe (TpsCall *call, gpointer service)
 {
   const TpsNode *node = service;
   const TpsSegmentRegistry *segments = tps_call_get_segments (call, NULL);
+  gboolean may_see_totals = tps_call_may_see_table (call, NULL, TPS_RIGHT_READ);
   TpsNodeInfo info = {
     .name = (gchar *) (gsize) node->name,
     .version = (gchar *) (gsize) TPS_VERSION,
@@ -60,10 +62,10 @@ handle_describe (TpsCall *call, gpointer service)
 
   if (segments != NULL)
     describe_sharing (&info, segments);
-  if (node->get_table_bytes != NULL)
+  if (node->get_table_bytes != NULL && may_see_totals)
     node->get_table_bytes (node->tables, &info.table_bytes, &info.max_table_bytes);
   if (node->durable != NULL)
-    describe_durability (&info, node->durable);
+    describe_durability (&info, node->durable, may_see_totals);
   info.has_table_bytes = info.max_table_bytes > 0;
   tps_call_reply_value (call, &info);
 }

@@ -402,6 +402,22 @@ class Tables(AccessTest):
                 self.assertEqual(list_names(wire), ["mine.2", "yours.1"])
                 wire.of(Durability).read_log(1, 100, 0)
 
+    def test_totals_are_for_those_who_may_read_all_tables(self):
+        with self.server("--data-dir=" + self.path("data")) as server:
+            with self.wire(server, "owner") as wire:
+                wire.of(EmbeddingTable).create_table(spec("yours.1"))
+                info, snapshot = wire.of(Node).describe(), wire.of(Durability).snapshot(False)
+                self.assertGreater(info.table_bytes, 0)
+                self.assertGreater(info.durability.bytes, 0)
+                self.assertEqual(snapshot.tables, 1)
+                self.assertGreater(snapshot.bytes, 0)
+            with self.wire(server, "trainer") as wire:
+                info, snapshot = wire.of(Node).describe(), wire.of(Durability).snapshot(False)
+                self.assertEqual((info.table_bytes, info.max_table_bytes), (None, None))
+                self.assertEqual((info.durability.bytes, info.durability.end_bytes), (0, None))
+                self.assertEqual((snapshot.tables, snapshot.bytes), (0, 0))
+                self.assertGreater(snapshot.lsn, 0)
+
     def transfer(self, wire, name, message):
         chunks, parts = wire.of(Chunks), cut(message)
         chunks.begin_transfer(name, len(message), len(parts))
