@@ -29,7 +29,7 @@ typedef struct
   gchar *tenant;   /* NULL: of callers without a tenant */
   guint n_clients; /* with a window or a floor */
   gsize n_bytes;   /* the charges of windows */
-  GQueue recent;   /* of clients with a window, least recently used first */
+  GQueue recent;   /* of clients with a window and no running push, least recently used first */
 } TpsPushShare;
 
 /* A stair is one level of a floor: pushes up to `sequence` were applied by commands up to `lsn`. */

@@ -68,8 +68,29 @@ static void
 touch_client (TpsPushWindow *window, TpsPushClient *client)
 {
   client->heard_ns = window->options.get_now_ns ();
+  if (client->running.n > 0)
+    return;
   g_queue_unlink (&client->share->recent, &client->link);
   g_queue_push_tail_link (&client->share->recent, &client->link);
+}
+
+static void
+begin_running (TpsPushClient *client, const TpsRunningPush *push)
+{
+  tps_running_pushes_add (&client->running, push);
+  if (client->running.n == 1)
+    g_queue_unlink (&client->share->recent, &client->link);
+}
+
+static TpsRunningPush
+end_running (TpsPushWindow *window, TpsPushClient *client, gint64 sequence)
+{
+  TpsRunningPush push = tps_running_pushes_take (&client->running, sequence);
+
+  client->heard_ns = window->options.get_now_ns ();
+  if (client->running.n == 0)
+    g_queue_push_tail_link (&client->share->recent, &client->link);
+  return push;
 }
 
 /* ---- shares ---------------------------------------------------------------------------------- */
@@ -137,7 +158,7 @@ count_clients (const TpsPushWindow *window)
 static gboolean
 is_idle (const TpsPushClient *client, gint64 idle_ns, gint64 now_ns)
 {
-  return client->running.n == 0 && now_ns - client->heard_ns >= idle_ns;
+  return now_ns - client->heard_ns >= idle_ns;
 }
 
 /* Returns TRUE if the share has room for one more client. Forgets clients whose idle time has
@@ -199,14 +220,11 @@ shrink_to_floor (TpsPushWindow *window, TpsPushClient *client)
 static TpsPushClient *
 find_idle (const TpsPushShare *share, const TpsPushClient *keep)
 {
-  for (GList *item = share->recent.head; item != NULL; item = item->next)
-    {
-      TpsPushClient *client = item->data;
+  GList *item = share->recent.head;
 
-      if (client != keep && client->running.n == 0)
-        return client;
-    }
-  return NULL;
+  if (item != NULL && item->data == keep)
+    item = item->next;
+  return item != NULL ? item->data : NULL;
 }
 
 /* Shrinks a window to a floor: of all tenants that have a window without a running push, that of
@@ -519,13 +537,13 @@ refuse_client (TpsPushWindow *window, const TpsPushShare *share, const TpsPushRe
   return TPS_PUSH_REFUSED;
 }
 
-/* Refuses a push until a running push has ended or memory is free. */
+/* Refuses a push until memory is free. Always returns FALSE. */
 static gboolean
 refuse_for_now (const gchar *client, GError **error)
 {
   GError *refusal = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                                  "client %s: no memory to remember its pushes; raise "
-                                 "--push-clients or --max-memory-mib",
+                                 "--max-memory-mib",
                                  client);
 
   tps_error_set_retry_after_ms (refusal, TPS_RETRY_AFTER_MS);
@@ -533,18 +551,14 @@ refuse_for_now (const gchar *client, GError **error)
   return FALSE;
 }
 
-/* Provides a place and memory for a window. */
+/* Provides memory for a window. The number of windows exceeds its limit only while all of them have
+ * running pushes, which other budgets limit. */
 static gboolean
-make_room_for_window (TpsPushWindow *window, TpsPushClient *client, gsize n_bytes,
-                      gboolean is_known, GError **error)
+make_room_for_window (TpsPushWindow *window, TpsPushClient *client, gsize n_bytes, GError **error)
 {
-  while (g_hash_table_size (window->clients) >= window->options.max_clients)
-    if (!give_up_one (window, NULL))
-      {
-        if (is_known)
-          break;
-        return refuse_for_now (client->name, error);
-      }
+  while (g_hash_table_size (window->clients) >= window->options.max_clients
+         && give_up_one (window, NULL))
+    ;
   while (!charge (window, client, n_bytes, NULL))
     if (!give_up_one (window, NULL))
       return refuse_for_now (client->name, error);
@@ -570,7 +584,7 @@ tps_push_window_add_client (TpsPushWindow *window, const gchar *name, const TpsH
   client->floor = held->floor;
   client->last_lsn = MAX (held->floor.now.lsn, held->floor.earlier.lsn);
   client->heard_ns = window->options.get_now_ns ();
-  if (!make_room_for_window (window, client, n_bytes - n_floor, is_known, error))
+  if (!make_room_for_window (window, client, n_bytes - n_floor, error))
     {
       free_client (window, client);
       return NULL;
@@ -605,7 +619,7 @@ begin_new (TpsPushWindow *window, TpsPushClient *client, const TpsPushRequest *r
       refuse_for_now (request->client, error);
       return TPS_PUSH_REFUSED;
     }
-  tps_running_pushes_add (&client->running, &running);
+  begin_running (client, &running);
   return TPS_PUSH_NEW;
 }
 
@@ -765,7 +779,7 @@ tps_push_window_end (TpsPushWindow *window, const gchar *client, gint64 sequence
 
   tps_mutex_lock (&window->lock);
   known = g_hash_table_lookup (window->clients, client);
-  running = tps_running_pushes_take (&known->running, sequence);
+  running = end_running (window, known, sequence);
   remember (window, known, &running, answer, lsn);
   tps_mutex_unlock (&window->lock);
   tps_running_push_tell (&running, client, answer, NULL);
@@ -780,7 +794,7 @@ tps_push_window_fail (TpsPushWindow *window, const gchar *client, gint64 sequenc
 
   tps_mutex_lock (&window->lock);
   known = g_hash_table_lookup (window->clients, client);
-  running = tps_running_pushes_take (&known->running, sequence);
+  running = end_running (window, known, sequence);
   if (known->running.n == 0 && !is_needed (known))
     forget_client (window, known); /* it has nothing to remember */
   tps_mutex_unlock (&window->lock);

@@ -31,7 +31,7 @@ typedef struct
 {
   gchar *name; /* `short_name`, or allocated */
   TpsPushShare *share;
-  GList link;        /* in share->recent */
+  GList link;        /* in share->recent, if no push is running */
   GList export_link; /* in sides[side] */
   TpsExportSide side;
   TpsRememberedPush *pushes; /* [n_pushes], by ascending sequence */
@@ -61,8 +61,8 @@ struct TpsPushWindow
 TpsPushShare *tps_push_window_find_share (TpsPushWindow *window, const gchar *tenant);
 
 /* Adds a client that has no window and is a member of `held->share`, with the floor of `held` and
- * no pushes. `is_known`: `floors` has a floor of the client, which is removed, and the number of
- * windows is no limit. The lock must be held. Errors: RESOURCE_EXHAUSTED. */
+ * no pushes. `is_known`: `floors` has a floor of the client, which is removed. The lock must be
+ * held. Errors: RESOURCE_EXHAUSTED. */
 TpsPushClient *tps_push_window_add_client (TpsPushWindow *window, const gchar *name,
                                            const TpsHeldFloor *held, gboolean is_known,
                                            GError **error);
