@@ -5,7 +5,8 @@
  * or the reply. Finding a transfer, or beginning it again, does not extend the time.
  *
  * A transfer counts with the memory that it takes for the bytes that have arrived, not with the
- * bytes that were announced. If there is no room, transfers that are not running give way, in this order:
+ * bytes that were announced. If there is no room, transfers that are not running give way, in this
+ * order:
  *
  *   1. requests without progress for TPS_TRANSFER_PATIENCE_NS, the longest time first
  *   2. transfers of the tenant that holds most, if it holds more than the tenant that needs the

@@ -64,10 +64,10 @@ TpsBuffer *tps_buffer_pool_get (TpsBufferPool *pool, gsize n_bytes, GError **err
 /* As tps_buffer_pool_get(), but returns NULL without an error. */
 TpsBuffer *tps_buffer_pool_try_get (TpsBufferPool *pool, gsize n_bytes);
 
-/* As tps_buffer_pool_get(), but takes memory only as the buffer is filled: before bytes are written,
- * tps_buffer_charge() must charge the first `n_bytes` of the buffer to the pool's budget. Errors:
- * RESOURCE_EXHAUSTED, as above; the earlier charge then stays. Thread: any; charges: one at a
- * time. */
+/* As tps_buffer_pool_get(), but takes memory only as the buffer is filled: before bytes are
+ * written, tps_buffer_charge() must charge the first `n_bytes` of the buffer to the pool's budget.
+ * Errors: RESOURCE_EXHAUSTED, as above; the earlier charge then stays. Thread: any; charges: one at
+ * a time. */
 TpsBuffer *tps_buffer_pool_get_empty (TpsBufferPool *pool, gsize n_bytes, GError **error);
 gboolean tps_buffer_charge (TpsBuffer *buffer, gsize n_bytes, GError **error);
 

@@ -7,7 +7,7 @@
  *   ├── pending       requests as they were received, from the first byte until the request is
  *                     forgotten: tensors, heads
  *   │   └── shared    memory segments shared with clients
- *   ├── strangers     requests, as above, of peers without any right: who have not authenticated yet
+ *   ├── strangers     requests, as in `pending`, of peers without any right
  *   ├── averages      sums in progress and averages kept for repeats; waiting contributions,
  *                     not counting their tensors
  *   ├── replies       replies from the moment they are encoded until they are sent; results of

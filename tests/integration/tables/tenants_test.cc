@@ -302,9 +302,9 @@ TEST_F (TenantsTest, AnnouncedTransfersTakeNoMemory)
   EXPECT_NE (reply.find (std::string ("list_tables\0\0\0\1\x0f", 16)), std::string::npos) << reply;
 }
 
-/* A push of one row must not wait for all pushes that another tenant has sent to the same table. The
- * crowd always has 64 pushes in flight. Without turns, they would all end before the push of the
- * quiet tenant. The test counts them, because times depend on the machine; the least count of
+/* A push of one row must not wait for all pushes that another tenant has sent to the same table.
+ * The crowd always has 64 pushes in flight. Without turns, they would all end before the push of
+ * the quiet tenant. The test counts them, because times depend on the machine; the least count of
  * several pushes counts, because a thread of the test may be slow. */
 TEST_F (TenantsTest, TenantsTakeTurnsInTheQueueOfATable)
 {

@@ -250,8 +250,8 @@ TEST_F (Store, forgetsIdleTransfers)
   EXPECT_EQ (tps_transfer_store_get_next_expiry_ns (store), G_MAXINT64);
 }
 
-/* If a repeated begin_transfer extended the expiry, a client that sends nothing could keep transfers
- * forever. */
+/* If a repeated begin_transfer extended the expiry, a client that sends nothing could keep
+ * transfers forever. */
 TEST_F (Store, askingForATransferDoesNotKeepIt)
 {
   begin ("a", 500, 10, 0);
