@@ -29,6 +29,8 @@ check_text (const gchar *text, GError **error)
 
   if (strlen (text) > MAX_TEXT_BYTES)
     return refuse (error, "the JSON text is longer than 65536 bytes", "");
+  if (strstr (text, "\\u0000") != NULL)
+    return refuse (error, "the JSON text contains \\u0000", "");
   for (const gchar *at = text; *at != '\0'; at++)
     n_brackets += *at == '[' || *at == '{' || *at == '(';
   return n_brackets <= MAX_BRACKETS

@@ -64,6 +64,8 @@ tps_text_file_read (const gchar *path, gsize max_bytes, GError **error)
     refuse_size (max_bytes, error);
   else if (strlen (text->str) != text->len)
     g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "it contains NUL bytes");
+  else if (strstr (text->str, "\\u0000") != NULL) /* C would cut the JSON string there */
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "it contains \\u0000");
   else
     return g_string_free (g_steal_pointer (&text), FALSE);
   return NULL;

@@ -11,9 +11,10 @@ G_BEGIN_DECLS
 /* Reads a regular file to its end and returns its text, which belongs to the caller. `max_bytes`
  * must be a multiple of 1 KiB; at most 4 KiB more are read, so that a file that grows while it is
  * read cannot exhaust memory. Errors: INVALID_ARGUMENT if the file cannot be read, is not a regular
- * file, is larger than `max_bytes`, or contains bytes of value 0. The message is the reason alone;
- * the caller must add the name of the file. A signal during the read is an error, so that a program
- * that reads from a slow file system can be stopped. Thread: any; blocks. */
+ * file, is larger than `max_bytes`, or contains bytes of value 0 or the JSON escape of one. The
+ * message is the reason alone; the caller must add the name of the file. A signal during the read
+ * is an error, so that a program that reads from a slow file system can be stopped. Thread: any;
+ * blocks. */
 gchar *tps_text_file_read (const gchar *path, gsize max_bytes, GError **error);
 
 G_END_DECLS

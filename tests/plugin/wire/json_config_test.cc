@@ -64,6 +64,7 @@ TEST (JsonConfig, otherValuesAreRefused)
   EXPECT_EQ (parse ("{\"a\": {}}"), "refused: a: expected a finite number, a boolean or a string");
   EXPECT_EQ (parse ("{\"a\": 1e999}"),
              "refused: a: expected a finite number, a boolean or a string");
+  EXPECT_EQ (parse ("{\"a\": \"b\\u0000c\"}"), "refused: the JSON text contains \\u0000");
   EXPECT_EQ (parse ("[]"), "refused: not a JSON object");
   EXPECT_EQ (parse ("3"), "refused: not a JSON object");
   EXPECT_EQ (parse (" "), "refused: not a JSON object");

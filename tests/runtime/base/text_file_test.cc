@@ -114,6 +114,13 @@ TEST_F (TextFile, bytesOfValueZeroAreRefused)
   EXPECT_EQ (Refusal (path_, 1024), "it contains NUL bytes");
 }
 
+/* A rule for the table "victim\u0000x" would be one for the table "victim". */
+TEST_F (TextFile, theJsonEscapeOfZeroIsRefused)
+{
+  Write ("{\"tables\": [\"victim\\u0000x\"]}");
+  EXPECT_EQ (Refusal (path_, 1024), "it contains \\u0000");
+}
+
 TEST_F (TextFile, theReasonOfTheSystemIsReported)
 {
   EXPECT_EQ (Refusal ("/nowhere/file", 1024), "No such file or directory");
