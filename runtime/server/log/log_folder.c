@@ -135,7 +135,7 @@ check_is_new (const TpsLogFolder *folder, const gchar *const *names, gboolean ma
   else
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                  "%s: not the folder of a log: it has no file " TPS_LOG_MARKER
-                 ", but %s; choose a folder that is empty or does not exist",
+                 ", but %s; choose a folder that is empty, or restore the file from a copy",
                  folder->path, *names);
   return FALSE;
 }

@@ -433,14 +433,16 @@ note_written (TpsLogWriter *writer, const TpsLogStage *stage)
   gint64 n_bytes = tps_log_stage_get_bytes (stage);
   TpsSegmentInfo info = { .number = writer->segments.current.head.number,
                           .first_lsn = stage->first_lsn };
-  gboolean is_first = writer->segments.current.offset == TPS_LOG_FIRST_GROUP + n_bytes;
+  GArray *infos = writer->infos;
+  gboolean is_first = infos->len == 0
+                      || g_array_index (infos, TpsSegmentInfo, infos->len - 1).number
+                             != info.number;
 
   if (n_bytes == 0)
     return FALSE;
   if (is_first)
-    g_array_append_val (writer->infos, info);
-  g_array_index (writer->infos, TpsSegmentInfo, writer->infos->len - 1).n_bytes =
-      writer->segments.current.offset;
+    g_array_append_val (infos, info);
+  g_array_index (infos, TpsSegmentInfo, infos->len - 1).n_bytes = writer->segments.current.offset;
   writer->durable_lsn = stage->last_lsn;
   writer->n_written += n_bytes;
   return is_first;
