@@ -18,12 +18,13 @@
  * same order in all of their queues, and cannot wait for each other. The lock is held for a few
  * instructions, twice for each command.
  *
- * Fairness: a queue is full when it has two large commands, or 16 small ones. The tenants of waiting
- * commands then enter it in turn, one command at a time, so a command waits for as many commands as
- * there are other tenants, and not for all commands that they have sent. A command waits once for
- * each queue that is full, one after the other, and holds no place meanwhile, so a flood of one
- * object does not reach others through commands that touch both. At the end it enters all of its
- * queues, even if some have filled up again; its other queues limit the number of such commands.
+ * Fairness: a queue is full when it has two large commands, or 16 small ones. The tenants of
+ * waiting commands then enter it in turn, one command at a time, so a command waits for as many
+ * commands as there are other tenants, and not for all commands that they have sent. A command
+ * waits once for each queue that is full, one after the other, and holds no place meanwhile, so a
+ * flood of one object does not reach others through commands that touch both. At the end it enters
+ * all of its queues, even if some have filled up again; its other queues limit the number of such
+ * commands.
  *
  * Thread: any function may be called from any thread. The lock of the sequencer is the innermost
  * one: callers may hold locks of their own in tps_sequencer_admit(), and must hold none in
