@@ -87,8 +87,8 @@ tps_snapshot_folder_list (TpsDisk *disk, const gchar *folder, GError **error)
 
 /* Sets `has_manifest`. INVALID_ARGUMENT: the manifest is a folder, or the snapshot is a file, so
  * there is no manifest. After any other failure than NOT_FOUND, such as too many open files, it is
- * not known whether there is a manifest, so the function fails. Otherwise, a complete snapshot could
- * be taken for an incomplete one and be deleted. */
+ * not known whether there is a manifest, so the function fails. Otherwise, a complete snapshot
+ * could be taken for an incomplete one and be deleted. */
 static gboolean
 find_manifest (TpsDisk *disk, const gchar *path, gboolean *has_manifest, GError **error)
 {

@@ -184,8 +184,8 @@ typedef struct
 {
   const gchar *client; /* of the push id; NULL = none */
   gint64 sequence;
-  /* The tenant of the caller, whose share of push ids has the client; NULL = none. Tenants take turns
-   * in the queue of a table: they are compared by the address of the name. */
+  /* The tenant of the caller, whose share of push ids has the client; NULL = none. Tenants take
+   * turns in the queue of a table: they are compared by the address of the name. */
   const gchar *tenant;
   gboolean may_wait; /* the push may wait for an earlier push of the same id */
   gboolean is_small; /* an I/O thread may apply the push: see tps_table_store_estimate_*() */
