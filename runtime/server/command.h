@@ -96,6 +96,8 @@ typedef struct
 typedef struct
 {
   gint64 lsn; /* from 1, without gaps */
+  gint64
+      time_ms; /* of the record, since 1970 in UTC; 0 = unknown. The state does not depend on it */
   TpsCommandKind kind;
   TpsCommandId id;
   /* The request was answered with an error. Its push id counts as unused, unless a table has taken

@@ -168,7 +168,7 @@ gboolean
 tps_push_export_some (TpsPushWindow *window, GByteArray *records)
 {
   guint before = records->len;
-  gint64 now_ns = window->options.get_now_ns ();
+  gint64 now_ns = tps_push_window_now (window);
 
   tps_mutex_lock (&window->lock);
   while (records->len - before < TPS_PUSH_EXPORT_BYTES
@@ -185,7 +185,7 @@ tps_push_export_some (TpsPushWindow *window, GByteArray *records)
 static gint64
 to_heard_ns (TpsPushWindow *window, gint64 idle_ns)
 {
-  return window->options.get_now_ns () - CLAMP (idle_ns, 0, G_MAXINT64 / 4);
+  return tps_push_window_now (window) - CLAMP (idle_ns, 0, G_MAXINT64 / 4);
 }
 
 /* Returns TRUE if `bytes` are UTF-8 text without a 0 byte. */
@@ -263,7 +263,7 @@ add_window (TpsPushWindow *window, const WindowRecord *record, const guint8 *res
   TpsPushClient *client;
 
   if (g_hash_table_contains (window->clients, name)
-      || tps_push_floors_find (window->floors, name, window->options.get_now_ns ()) != NULL)
+      || tps_push_floors_find (window->floors, name, tps_push_window_now (window)) != NULL)
     return FALSE;
   client = tps_push_window_add_client (window, name, &held, FALSE, error);
   if (client == NULL)
@@ -276,7 +276,7 @@ add_window (TpsPushWindow *window, const WindowRecord *record, const guint8 *res
 static gboolean
 add_floor (TpsPushWindow *window, const FloorRecord *record, const guint8 *tenant, GError **error)
 {
-  gint64 now_ns = window->options.get_now_ns ();
+  gint64 now_ns = tps_push_window_now (window);
   TpsExportedFloor floor = { .floor = floor_of (&record->now, &record->earlier),
                              .share = find_share (window, tenant, record->n_tenant),
                              .idle_ns = now_ns - to_heard_ns (window, record->idle_ns) };

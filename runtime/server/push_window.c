@@ -14,6 +14,14 @@
  * and for running pushes after the first one. */
 #define CLIENT_OVERHEAD_BYTES 64
 
+#define NS_PER_MS ((gint64) 1000000)
+
+gint64
+tps_push_window_now (const TpsPushWindow *window)
+{
+  return window->options.get_now_ns () + window->ahead_ns;
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static gboolean
@@ -67,7 +75,7 @@ forget_client (TpsPushWindow *window, TpsPushClient *client)
 static void
 touch_client (TpsPushWindow *window, TpsPushClient *client)
 {
-  client->heard_ns = window->options.get_now_ns ();
+  client->heard_ns = tps_push_window_now (window);
   if (client->running.n > 0)
     return;
   g_queue_unlink (&client->share->recent, &client->link);
@@ -87,7 +95,7 @@ end_running (TpsPushWindow *window, TpsPushClient *client, gint64 sequence)
 {
   TpsRunningPush push = tps_running_pushes_take (&client->running, sequence);
 
-  client->heard_ns = window->options.get_now_ns ();
+  client->heard_ns = tps_push_window_now (window);
   if (client->running.n == 0)
     g_queue_push_tail_link (&client->share->recent, &client->link);
   return push;
@@ -167,7 +175,7 @@ static gboolean
 has_room_for_client (TpsPushWindow *window, TpsPushShare *share)
 {
   gsize max_members = get_max_members (window, share);
-  gint64 now_ns = window->options.get_now_ns ();
+  gint64 now_ns = tps_push_window_now (window);
 
   tps_push_floors_expire (window->floors, now_ns);
   while (share->n_clients >= max_members && share->recent.head != NULL
@@ -200,7 +208,7 @@ is_needed (const TpsPushClient *client)
 static void
 shrink_to_floor (TpsPushWindow *window, TpsPushClient *client)
 {
-  gint64 now_ns = window->options.get_now_ns ();
+  gint64 now_ns = tps_push_window_now (window);
   TpsHeldFloor held;
 
   if (!is_needed (client) || is_idle (client, window->options.floor_idle_ns, now_ns))
@@ -583,7 +591,7 @@ tps_push_window_add_client (TpsPushWindow *window, const gchar *name, const TpsH
   client->side = held->side;
   client->floor = held->floor;
   client->last_lsn = MAX (held->floor.now.lsn, held->floor.earlier.lsn);
-  client->heard_ns = window->options.get_now_ns ();
+  client->heard_ns = tps_push_window_now (window);
   if (!make_room_for_window (window, client, n_bytes - n_floor, error))
     {
       free_client (window, client);
@@ -629,7 +637,7 @@ static TpsPushVerdict
 begin_unknown (TpsPushWindow *window, const TpsPushRequest *request, GError **error)
 {
   const TpsHeldFloor *found = tps_push_floors_find (window->floors, request->client,
-                                                    window->options.get_now_ns ());
+                                                    tps_push_window_now (window));
   TpsHeldFloor held = { .side = tps_push_floors_get_passed_side (window->floors) };
   TpsPushClient *client;
 
@@ -639,7 +647,7 @@ begin_unknown (TpsPushWindow *window, const TpsPushRequest *request, GError **er
     held.share = tps_push_window_find_share (window, request->tenant);
   if (judge_by_floor (&held.floor, request, error) == TPS_PUSH_REFUSED)
     return TPS_PUSH_REFUSED;
-  if (found == NULL && !request->is_replay && !has_room_for_client (window, held.share))
+  if (found == NULL && !has_room_for_client (window, held.share) && !request->is_replay)
     return refuse_client (window, held.share, request, error);
   client = tps_push_window_add_client (window, request->client, &held, found != NULL, error);
   return client != NULL ? begin_new (window, client, request, error) : TPS_PUSH_REFUSED;
@@ -704,7 +712,7 @@ tps_push_window_free (TpsPushWindow *window)
 guint
 tps_push_window_forget (TpsPushWindow *window, const gchar *tenant, gint64 idle_ns)
 {
-  gint64 now_ns = window->options.get_now_ns ();
+  gint64 now_ns = tps_push_window_now (window);
   TpsPushShare *share;
   GList *next;
   guint n = 0;
@@ -801,14 +809,30 @@ tps_push_window_fail (TpsPushWindow *window, const gchar *client, gint64 sequenc
   tps_running_push_tell (&running, client, 0, error);
 }
 
+/* Lets the time since the previous command of the replay pass. A clock that was set back does not
+ * count. */
+static void
+advance_clock (TpsPushWindow *window, gint64 time_ms)
+{
+  tps_mutex_lock (&window->lock);
+  if (time_ms > window->replayed_ms)
+    {
+      if (window->replayed_ms > 0)
+        window->ahead_ns += (time_ms - window->replayed_ms) * NS_PER_MS;
+      window->replayed_ms = time_ms;
+    }
+  tps_mutex_unlock (&window->lock);
+}
+
 gboolean
-tps_push_window_replay (TpsPushWindow *window, const TpsPushRequest *request, gint64 answer,
-                        gint64 lsn, GError **error)
+tps_push_window_replay (TpsPushWindow *window, const TpsPushRequest *request, gint64 time_ms,
+                        gint64 answer, gint64 lsn, GError **error)
 {
   g_autoptr (GError) refusal = NULL;
   TpsPushRequest replayed = *request;
   gint64 unused;
 
+  advance_clock (window, time_ms);
   replayed.is_replay = TRUE;
   if (tps_push_window_begin (window, &replayed, &unused, &refusal) == TPS_PUSH_NEW)
     tps_push_window_end (window, request->client, request->sequence, answer, lsn);

@@ -55,7 +55,12 @@ struct TpsPushWindow
   TpsSlab records;     /* of TpsPushClient */
   TpsPushFloors *floors;
   gsize n_remembered;
+  gint64 ahead_ns;    /* of the clock in the options: the time that has passed in the replay */
+  gint64 replayed_ms; /* the time of the newest command of the replay; 0 = none */
 };
+
+/* Returns the time by the clock of the window. The lock must be held. */
+gint64 tps_push_window_now (const TpsPushWindow *window);
 
 /* Returns the share of a tenant; NULL = of callers without a tenant. The lock must be held. */
 TpsPushShare *tps_push_window_find_share (TpsPushWindow *window, const gchar *tenant);

@@ -41,7 +41,7 @@ static void
 observe (gpointer user_data, TpsOrdered *ordered)
 {
   TpsDurable *durable = user_data;
-  const TpsCommand *command = ordered->command;
+  TpsCommand *command = ordered->command;
   TpsDurability durability = command->durability != 0 ? command->durability : durable->durability;
 
   /* INTERVAL permits a crash to undo updates, but not the beginning or the end of a model. */
@@ -52,7 +52,10 @@ observe (gpointer user_data, TpsOrdered *ordered)
   if (tps_durable_get_phase (durable) == TPS_DURABLE_RECOVERING)
     tps_ordered_release (ordered, NULL);
   else
-    tps_log_append (durable->log, command, durability, release, ordered);
+    {
+      command->time_ms = g_get_real_time () / 1000;
+      tps_log_append (durable->log, command, durability, release, ordered);
+    }
 }
 
 void

@@ -101,6 +101,7 @@ tps_record_decode_head (const guint8 *bytes, TpsRecordHead *record)
       || header.body_bytes % TPS_LOG_RECORD_ALIGNMENT != 0 || header.meta_bytes > header.body_bytes)
     return FALSE;
   *record = (TpsRecordHead) { .lsn = header.lsn,
+                              .time_ms = header.time_ms,
                               .kind = header.kind,
                               .flags = header.flags,
                               .body_bytes = header.body_bytes,
@@ -568,6 +569,7 @@ tps_record_decode (TpsRecordDecoder *decoder, const TpsRecordHead *record, TpsBu
   body.end = body.at + record->meta_bytes;
   g_ptr_array_set_size (decoder->allocations, 0);
   decoder->command = (TpsCommand) { .lsn = record->lsn,
+                                    .time_ms = record->time_ms,
                                     .kind = record->kind,
                                     .has_failed = (record->flags & RECORD_HAS_FAILED) != 0 };
   decoder->is_hole = record->kind == RECORD_KIND_HOLE;

@@ -34,6 +34,7 @@ TpsHeadVerdict tps_group_decode_head (const guint8 *sector, guint64 stamp, gint6
 typedef struct
 {
   gint64 lsn;
+  gint64 time_ms; /* 0 = unknown */
   guint16 kind;
   guint16 flags;
   gsize body_bytes; /* the next record begins after them */

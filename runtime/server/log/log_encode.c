@@ -299,6 +299,7 @@ tps_record_plan_set (TpsRecordPlan *plan, const TpsCommand *command, gboolean wi
     .lsn = command->lsn,
     .kind = with_body ? (guint16) command->kind : RECORD_KIND_HOLE,
     .flags = with_body && command->has_failed ? RECORD_HAS_FAILED : 0,
+    .time_ms = with_body ? command->time_ms : 0,
     .command = with_body ? command : NULL,
   };
   if (with_body)
@@ -370,7 +371,8 @@ tps_record_encode_end (const TpsRecordPlan *plan, guint8 *header)
                           .body_crc = plan->body_crc,
                           .meta_bytes = (guint32) plan->n_values,
                           .kind = plan->kind,
-                          .flags = plan->flags };
+                          .flags = plan->flags,
+                          .time_ms = plan->time_ms };
 
   record.header_crc = tps_crc32c (0, &record, sizeof record);
   memcpy (header, &record, sizeof record);

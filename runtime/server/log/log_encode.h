@@ -27,6 +27,7 @@ typedef struct
   gint64 lsn;
   guint16 kind;
   guint16 flags;
+  gint64 time_ms;
   gsize n_bytes; /* of the record, a multiple of TPS_LOG_RECORD_ALIGNMENT */
 
   /* Private. */

@@ -50,7 +50,9 @@ typedef struct
   guint32 meta_bytes;
   guint16 kind;
   guint16 flags;
-  guint32 reserved[7];
+  guint32 reserved_32;
+  gint64 time_ms;
+  guint64 reserved[2];
 } RecordHeader;
 
 G_STATIC_ASSERT (sizeof (SegmentHeader) == 64);

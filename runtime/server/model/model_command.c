@@ -201,9 +201,10 @@ replay_init (TpsModelServer *server, const TpsCommandModel *record, GError **err
 }
 
 static gboolean
-remember_ids (TpsModelServer *server, const TpsCommandUpdate *record, gint64 version, gint64 lsn,
-              GError **error)
+remember_ids (TpsModelServer *server, const TpsCommand *command, gint64 version, GError **error)
 {
+  const TpsCommandUpdate *record = &command->update;
+
   for (guint i = 0; i < record->n_ids; i++)
     {
       TpsPushRequest request = { .client = record->ids[i].client,
@@ -212,7 +213,8 @@ remember_ids (TpsModelServer *server, const TpsCommandUpdate *record, gint64 ver
                                  .incarnation = server->incarnation,
                                  .tenant = record->ids[i].tenant };
 
-      if (!tps_push_window_replay (server->pushes, &request, version, lsn, error))
+      if (!tps_push_window_replay (server->pushes, &request, command->time_ms, version, server->lsn,
+                                   error))
         return FALSE;
     }
   return TRUE;
@@ -221,8 +223,9 @@ remember_ids (TpsModelServer *server, const TpsCommandUpdate *record, gint64 ver
 /* Calls begin after the replay, so no other thread changes the server's fields, and they may be
  * read without the lock. */
 static gboolean
-replay_update (TpsModelServer *server, const TpsCommandUpdate *record, GError **error)
+replay_update (TpsModelServer *server, const TpsCommand *replayed, GError **error)
 {
+  const TpsCommandUpdate *record = &replayed->update;
   guint n = record->n_contributions;
   g_autofree const TpsTensor **gradients = g_new (const TpsTensor *, n);
   g_autofree gint32 *trainers = g_new (gint32, n);
@@ -254,7 +257,7 @@ replay_update (TpsModelServer *server, const TpsCommandUpdate *record, GError **
   command = tps_model_command_admit_update (server, &job, newest->n_parameters);
   tps_mutex_unlock (&server->shell.lock);
   return tps_model_command_finish_and_wait (command, error)
-         && remember_ids (server, record, newest->version, server->lsn, error);
+         && remember_ids (server, replayed, newest->version, error);
 }
 
 gboolean
@@ -270,7 +273,7 @@ tps_model_server_replay (TpsModelServer *server, const TpsCommand *command, GErr
     case TPS_COMMAND_INIT_MODEL:
       return replay_init (server, &command->model, error);
     case TPS_COMMAND_UPDATE_MODEL:
-      return replay_update (server, &command->update, error);
+      return replay_update (server, command, error);
     case TPS_COMMAND_RESET_MODEL:
       return tps_model_server_reset_state (server, error);
     case TPS_COMMAND_CREATE_TABLE:

@@ -226,6 +226,33 @@ TEST_F (SharedPushWindow, namesOfSilentClientsMakeRoom)
   EXPECT_EQ (begin ("a7", 1), REPEAT);
 }
 
+/* The log of a server may have many more names than the server remembered at any time. */
+TEST_F (SharedPushWindow, aReplayForgetsClientsAsTheServerDid)
+{
+  TpsPushDigest digest = digest_of (1);
+  TpsPushWindowSize size;
+  auto replay = [&] (const std::string &client, gint64 time_ms) {
+    TpsPushRequest request = {
+      .client = client.c_str (), .sequence = 1, .digest = &digest, .tenant = "a"
+    };
+
+    EXPECT_TRUE (tps_push_window_replay (window, &request, time_ms, 0, 1, nullptr));
+  };
+
+  /* A millisecond is more than the idle time. */
+  for (int day = 1; day <= 100; day++)
+    for (int i = 0; i < 5; i++)
+      replay (std::to_string (day) + "." + std::to_string (i), 1000 + day);
+  replay ("with a clock that was set back", 7);
+  replay ("without a time", 0);
+  EXPECT_EQ (begin ("100.0", 1, 1), REPEAT);
+  tps_push_window_get_size (window, &size);
+  EXPECT_LE (size.n_clients + size.n_floors, 10u);
+  EXPECT_EQ (push_of ("b", "new of b", 1), NEW);
+  now_ns += 1000;
+  EXPECT_EQ (push_of ("a", "new of a", 1), NEW);
+}
+
 TEST_F (SharedPushWindow, forgetsTheSilentClientsOfATenant)
 {
   ASSERT_EQ (flood ("a"), 10);

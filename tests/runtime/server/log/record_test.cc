@@ -70,6 +70,7 @@ TEST (LogRecord, AFieldOfEachKindIsReadAsWritten)
   RandomCommand rows (1, 7, TPS_COMMAND_APPLY_ROWS, 5000);
   rows.record.id = { "trainer 3", 42, { { 1, 2, 3 } }, "ads" };
   rows.record.has_failed = TRUE;
+  rows.record.time_ms = 1234567890123;
   Decoded decoded (encode (&rows.record));
   const TpsCommand *command = &decoded.decoder.command;
 
@@ -79,6 +80,7 @@ TEST (LogRecord, AFieldOfEachKindIsReadAsWritten)
   EXPECT_EQ (command->id.digest.bytes[2], 3);
   EXPECT_STREQ (command->id.tenant, "ads");
   EXPECT_TRUE (command->has_failed);
+  EXPECT_EQ (command->time_ms, 1234567890123);
   ASSERT_EQ (command->n_tables, 1u);
   EXPECT_STREQ (command->tables[0].name, rows.record.tables[0].name);
   EXPECT_EQ (command->tables[0].incarnation, rows.record.tables[0].incarnation);
