@@ -49,17 +49,32 @@ TEST (Limits, AThreadThatCannotStartIsAnError)
   EXPECT_GT (n_threads, 8); // the limit applied
 }
 
-TEST (Limits, AFileThatCannotGrowIsAnError)
+std::vector<std::string>
+WithFilesOf (const char *kib)
 {
-  for (const char *kib : { "0", "1", "64" })
+  return { "-c", std::string ("ulimit -f ") + kib
+                     + "; exec plugin/app/thriftps_server --listen=127.0.0.1:0 "
+                       "--log-segment-mib=1 --data-dir="
+                     + NewDataFolder () };
+}
+
+TEST (Limits, FilesThatCannotBeWrittenAreAnError)
+{
+  ServerProcess server (WithFilesOf ("0"), "/bin/bash");
+  EXPECT_THAT (server.ReadErrors (), HasSubstr ("File too large"));
+  EXPECT_EQ (server.Wait (), 1);
+}
+
+// This is a lack of room, like a full disk: the server serves lookups.
+TEST (Limits, ALogThatCannotGrowDoesNotPreventTheStart)
+{
+  for (const char *kib : { "1", "64" })
     {
-      ServerProcess server ({ "-c", std::string ("ulimit -f ") + kib
-                                        + "; exec plugin/app/thriftps_server --listen=127.0.0.1:0 "
-                                          "--log-segment-mib=1 --data-dir="
-                                        + NewDataFolder () },
-                            "/bin/bash");
-      EXPECT_THAT (server.ReadErrors (), HasSubstr ("File too large")) << kib;
-      EXPECT_EQ (server.Wait (), 1) << kib;
+      ServerProcess server (WithFilesOf (kib), "/bin/bash");
+      EXPECT_NE (server.ReadAddress (), "") << kib;
+      server.Signal (SIGTERM);
+      EXPECT_THAT (server.ReadErrors (), HasSubstr ("raise the limit on the size of files")) << kib;
+      EXPECT_EQ (server.Wait (), 0) << kib;
     }
 }
 
