@@ -12,7 +12,8 @@ G_BEGIN_DECLS
 typedef struct
 {
   const TpsBudgets *budgets;
-  gsize highest; /* bytes: maximum charge of the process budget since the last trim */
+  gsize highest;    /* bytes: maximum charge of the process budget since the last trim */
+  gint64 uncounted; /* bytes: minimum of the memory that no budget counts, since the last trim */
   guint n_turns;
   guint n_turns_to_settle; /* turns until a second trim after a fall of the budgets; 0 = none */
 } TpsMemoryTrimmer;
@@ -21,8 +22,10 @@ typedef struct
 TpsMemoryTrimmer tps_memory_trimmer (const TpsBudgets *budgets);
 
 /* Frees half of the kept buffers every five seconds. If the charge of the process has fallen by 16
- * MiB or more, returns freed memory to the system. Must be called four times a second. Takes some
- * microseconds, or milliseconds if memory is returned. */
+ * MiB or more, returns freed memory to the system. So it does if the memory that no budget counts
+ * has grown by 64 MiB or more, because the room of freed small blocks may have been charged again at
+ * once. Must be called four times a second. Takes about 20 us, or milliseconds if memory is
+ * returned. */
 void tps_memory_trimmer_turn (TpsMemoryTrimmer *trimmer);
 
 /* Sets thresholds of the allocator, so that freed blocks of 512 KiB or more are returned to the
