@@ -337,24 +337,36 @@ begin_stop (const Program *program)
 
 /* ---- signals -------------------------------------------------------------------------------- */
 
-/* Signals are handled by a handler that writes their numbers to a pipe. sigwait() would not work:
- * libraries (OpenBLAS) start threads that do not block signals, and a signal that one of these
- * threads receives would end the process. */
+/* Signals are handled by a handler that notes them and wakes the main thread through a pipe.
+ * sigwait() would not work: libraries (OpenBLAS) start threads that do not block signals, and a
+ * signal that one of these threads receives would end the process. Several SIGHUPs are one reload,
+ * and none of them delays the stop. */
 static int signal_pipe[2];
+static atomic_int stop_signal; /* SIGTERM or SIGINT; 0 = none */
+static atomic_bool wants_reload;
+static atomic_bool has_failed; /* the recovery */
+
+static void
+wake (void)
+{
+  if (write (signal_pipe[1], "", 1) < 0)
+    return; /* the pipe is full, so the main thread wakes up */
+}
 
 /* Before the program serves, SIGTERM and SIGINT end it at once. There are no calls to drain, and a
  * step of the start (a read of a file, the search for devices) may block for ever. */
 static void
 on_signal (int signal_number)
 {
-  guint8 byte = (guint8) signal_number;
   gint code = errno;
 
-  if (!is_serving && signal_number != SIGHUP)
+  if (signal_number == SIGHUP)
+    atomic_store (&wants_reload, TRUE);
+  else if (is_serving)
+    atomic_store (&stop_signal, signal_number);
+  else
     _exit (0);
-
-  if (write (signal_pipe[1], &byte, 1) < 0)
-    byte = 0; /* the pipe is full, so the main thread has enough signals to handle */
+  wake ();
   errno = code;
 }
 
@@ -373,16 +385,14 @@ ensure_standard_streams (void)
   close (fd);
 }
 
-#define RECOVERY_FAILED 0 /* written to the pipe instead of the number of a signal */
-
 /* A server that cannot read its data must end, so that operators and service managers notice. */
 static void
 on_recovered (gpointer unused, const GError *error)
 {
-  const guint8 byte = RECOVERY_FAILED;
-
-  if (error != NULL && write (signal_pipe[1], &byte, 1) < 0)
-    _exit (1);
+  if (error == NULL)
+    return;
+  atomic_store (&has_failed, TRUE);
+  wake ();
 }
 
 /* Catches signals from the first moment on. The default action of each of them would end the
@@ -393,8 +403,7 @@ catch_signals (void)
   static const gint caught[] = { SIGTERM, SIGINT, SIGHUP };
   static const gint ignored[] = { SIGPIPE, SIGXFSZ, SIGUSR1, SIGUSR2 };
   struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
-  gboolean ok = pipe2 (signal_pipe, O_CLOEXEC) == 0
-                && fcntl (signal_pipe[1], F_SETFL, O_NONBLOCK) == 0;
+  gboolean ok = pipe2 (signal_pipe, O_CLOEXEC | O_NONBLOCK) == 0;
 
   for (guint i = 0; ok && i < G_N_ELEMENTS (caught); i++)
     ok = sigaction (caught[i], &action, NULL) == 0;
@@ -447,23 +456,25 @@ wait_for_signal (const Program *program)
   const TpsBudgets *budgets = tps_plugin_get_budgets (program->plugin);
   TpsMemoryTrimmer trimmer = tps_memory_trimmer (budgets);
   struct pollfd readable = { .fd = signal_pipe[0], .events = POLLIN };
-  guint8 byte = SIGHUP;
+  gchar bytes[64];
 
-  while (byte == SIGHUP)
+  while (atomic_load (&stop_signal) == 0)
     {
-      while (poll (&readable, 1, TURN_MS) <= 0 || read (signal_pipe[0], &byte, 1) != 1)
-        {
-          tps_memory_trimmer_turn (&trimmer);
-          tps_service_manager_turn (program->manager);
-        }
-      if (byte == RECOVERY_FAILED)
+      if (atomic_load (&has_failed))
         return FALSE;
-      if (byte != SIGHUP)
-        begin_stop (program);
-      tps_trace (&signal_taken, tps_field_text ("signal", strsignal (byte)));
-      if (byte == SIGHUP)
-        reload (program);
+      if (atomic_exchange (&wants_reload, FALSE))
+        {
+          tps_trace (&signal_taken, tps_field_text ("signal", strsignal (SIGHUP)));
+          reload (program);
+        }
+      tps_memory_trimmer_turn (&trimmer);
+      tps_service_manager_turn (program->manager);
+      if (poll (&readable, 1, TURN_MS) > 0)
+        while (read (signal_pipe[0], bytes, sizeof bytes) > 0)
+          ;
     }
+  begin_stop (program);
+  tps_trace (&signal_taken, tps_field_text ("signal", strsignal (atomic_load (&stop_signal))));
   tps_service_manager_stop (program->manager);
   return TRUE;
 }

@@ -430,14 +430,20 @@ TEST (ThriftpsServer, RefusesAPipeInPlaceOfAFile)
 }
 
 bool
-Catches (pid_t pid, int signal_number)
+HasSignal (pid_t pid, const char *set, int signal_number)
 {
   std::ifstream status ("/proc/" + std::to_string (pid) + "/status");
   std::string word;
   while (status >> word)
-    if (word == "SigCgt:" && status >> word)
+    if (word == set && status >> word)
       return (std::stoull (word, nullptr, 16) >> (signal_number - 1) & 1) != 0;
   return false;
+}
+
+bool
+Catches (pid_t pid, int signal_number)
+{
+  return HasSignal (pid, "SigCgt:", signal_number);
 }
 
 // The server blocks at its start, because the pipe has no reader.
@@ -487,6 +493,36 @@ TEST (ThriftpsServer, LogsAHangupWithNothingToReload)
   EXPECT_THAT (server.ReadErrors (), AllOf (HasSubstr (" signal_taken signal=Hangup"),
                                             HasSubstr (" signal_taken signal=Terminated")));
   EXPECT_EQ (server.Wait (), 0);
+}
+
+// Reloads of these rules take longer than signals, so many signals arrive during a reload.
+TEST (ThriftpsServer, DoesNotReloadForEachOfManyHangups)
+{
+  std::string path = TemporaryFolder () + "/rules.json";
+  {
+    std::ofstream file (path);
+    file << R"({"rules": [)";
+    for (int i = 0; i < 3000; i++)
+      file << R"({"principals": ["user)" << i << R"("], "rights": ["read"], "tables": ["t)" << i
+           << R"("]},)";
+    file << R"({"principals": ["*"], "rights": ["read"], "tables": ["*"]}]})";
+  }
+  ServerProcess server ({ "--listen=127.0.0.1:0", "--access-file=" + path });
+  ASSERT_NE (server.ReadAddress (), "");
+  constexpr size_t n_signals = 500;
+  for (size_t i = 0; i < n_signals; i++)
+    {
+      server.Signal (SIGHUP);
+      while (HasSignal (server.pid (), "ShdPnd:", SIGHUP))
+        std::this_thread::yield ();
+    }
+  server.Signal (SIGTERM);
+  std::string errors = server.ReadErrors ();
+  EXPECT_EQ (server.Wait (), 0);
+  size_t n_reloads = 0;
+  for (size_t at = 0; (at = errors.find ("access_reloaded", at)) != std::string::npos; at++)
+    n_reloads++;
+  EXPECT_LT (n_reloads, n_signals / 2);
 }
 
 TEST (ThriftpsServer, ServesWithoutStandardStreams)
