@@ -96,7 +96,7 @@ TEST (DataFolder, thatCannotBeWrittenIsRefused)
 
   EXPECT_THAT (refusal ("/proc/self/data", {}, 2), HasSubstr ("/proc/self/data"));
   write_file (path, "");
-  EXPECT_THAT (refusal (path, {}, 2), HasSubstr (path));
+  EXPECT_THAT (refusal (path), HasSubstr (path));
 }
 
 /* An earlier process was killed while it created the directory. */
