@@ -13,6 +13,8 @@
 
 G_BEGIN_DECLS
 
+#define TPS_CHUNKS_MAX_TRANSFERS 256
+
 #define TPS_CHUNKS_SERVICE_NAME "Chunks"
 
 typedef struct TpsChunks TpsChunks;
@@ -23,7 +25,7 @@ typedef struct
   /* The limit on the bytes of all transfers, announced or kept; 0 = four fifths of their budget. */
   gsize max_bytes;
   const TpsBudgets *budgets; /* only `transfers` is charged, and referenced; NULL = no limits */
-  guint max_transfers;       /* 0 = 256 */
+  guint max_transfers;       /* 0 = TPS_CHUNKS_MAX_TRANSFERS */
   gint64 idle_ns;            /* after this time without progress a transfer is dropped; 0 = 60 s */
   /* Counts the calls that come in chunks; a reference is taken; NULL = none are counted. */
   TpsMetrics *metrics;

@@ -236,7 +236,24 @@ public:
     return std::string (data, n_bytes);
   }
 
-  std::string message; /* of the last error */
+  /* As run(), but does not wait. */
+  void
+  begin_run (const std::string &name)
+  {
+    TpsTransferArguments arguments = { const_cast<gchar *> (name.c_str ()), 0, 0, 0 };
+
+    tps_client_call (
+        client_, "Chunks", "run_transfer", thriftps::WriteArgumentsOf<tps_run_transfer_rpc>,
+        &arguments, deadline (),
+        [] (gpointer self, TpsReader *, TpsWireType, const GError *error) {
+          static_cast<ChunkClient *> (self)->n_exhausted += g_error_matches (
+              error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED);
+        },
+        this);
+  }
+
+  std::atomic<int> n_exhausted { 0 }; /* calls of begin_run() */
+  std::string message;                /* of the last error */
 
 private:
   int
@@ -273,6 +290,63 @@ long_call (gsize n_bytes)
   for (guint i = 0; i < n_pieces; i++)
     bytes.append (static_cast<const char *> (pieces[i].iov_base), pieces[i].iov_len);
   return bytes;
+}
+
+/* Returns a call that waits for five minutes, as it stands in a transfer. */
+std::string
+waiting_call ()
+{
+  g_autoptr (TpsWriter) out = tps_writer_new (TPS_PROTOCOL_BINARY, FALSE);
+  std::string bytes;
+  guint n_pieces;
+
+  tps_writer_message_begin (out, "Rendezvous:get", TPS_MESSAGE_CALL, 1);
+  tps_writer_struct_begin (out);
+  tps_writer_field (out, 1, TPS_WIRE_BINARY);
+  tps_writer_binary (out, "missing", 7);
+  tps_writer_field (out, 2, TPS_WIRE_I32);
+  tps_writer_i32 (out, 300000);
+  tps_writer_struct_end (out);
+  EXPECT_TRUE (tps_writer_message_end_transferred (out, nullptr));
+  const struct iovec *pieces = tps_writer_get_pieces (out, &n_pieces, nullptr);
+  for (guint i = 0; i < n_pieces; i++)
+    bytes.append (static_cast<const char *> (pieces[i].iov_base), pieces[i].iov_len);
+  return bytes;
+}
+
+/* The crowd runs calls that wait in all transfers that it may have. */
+TEST_F (TenantsTest, CallsThatWaitInTransfersLeavePlacesToOthers)
+{
+  constexpr int n_connections = 6, n_transfers = 256;
+  std::vector<std::unique_ptr<ChunkClient>> crowd;
+  std::string waits = waiting_call (), call = long_call (100);
+
+  start ("{}");
+  ChunkClient quiet (tps_server_get_addresses (server_)[1]);
+  for (int i = 0; i < n_connections; i++)
+    crowd.emplace_back (new ChunkClient (tps_server_get_addresses (server_)[0]));
+  for (int i = 0; i < n_transfers; i++)
+    {
+      ChunkClient &client = *crowd[(size_t) i % n_connections];
+      std::string name = "crowd" + std::to_string (i);
+
+      ASSERT_EQ (client.begin (name, (gint64) waits.size (), 1), 0) << client.message;
+      ASSERT_EQ (client.put (name, 0, 1, waits), 0) << client.message;
+      client.begin_run (name);
+    }
+  /* The calls of a connection are read in their order. */
+  for (auto &client : crowd)
+    EXPECT_EQ (client->put ("unknown", 0, 1, waits), TPS_ERROR_NOT_FOUND);
+  ASSERT_EQ (quiet.begin ("quiet", (gint64) call.size (), 1), 0) << quiet.message;
+  ASSERT_EQ (quiet.put ("quiet", 0, 1, call), 0) << quiet.message;
+  std::string reply = quiet.run ("quiet");
+  EXPECT_NE (reply.find (std::string ("list_tables\0\0\0\1\x0f", 16)), std::string::npos) << reply;
+  auto count_exhausted = [&] {
+    return std::accumulate (crowd.begin (), crowd.end (), 0,
+                            [] (int n, auto &client) { return n + client->n_exhausted; });
+  };
+  while (count_exhausted () < n_transfers / 2) /* the other half waits */
+    std::this_thread::yield ();
 }
 
 /* The crowd announces transfers as large as the server takes, and tensors of this size in them, but
