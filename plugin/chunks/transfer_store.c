@@ -18,6 +18,7 @@ typedef struct
   gsize n_bytes;        /* counted against the limit of the store */
   gint64 touched_ns;    /* time of the last progress */
   gboolean ended;       /* the client ended the transfer while its call was running */
+  gboolean gives_way;   /* during find_room() only */
 } Entry;
 
 struct TpsTransferStore
@@ -64,35 +65,73 @@ tps_transfer_store_free (TpsTransferStore *store)
 
 /* ---- room ----------------------------------------------------------------------------------- */
 
-static gboolean
-has_room (const TpsTransferStore *store, guint n_transfers, gsize n_bytes)
+/* Room for `n_more` bytes or transfers, which a tenant needs. */
+typedef struct
 {
-  return g_hash_table_size (store->entries) + n_transfers <= store->options.max_transfers
-         && store->n_bytes <= store->options.max_bytes - n_bytes;
+  const Entry *asking; /* gives way to nothing; NULL = a new transfer */
+  gconstpointer tenant;
+  gboolean in_bytes;
+  gsize n_more;
+  gint64 now_ns;
+  GHashTable *loads; /* of all tenants: their bytes or transfers that do not give way */
+} Room;
+
+static gsize
+measure (const Room *room, const Entry *entry)
+{
+  return room->in_bytes ? entry->n_bytes : 1;
 }
 
-/* Returns the number of transfers that the tenant has, or, if `in_bytes` is set, of their bytes. */
 static gsize
-get_load (const TpsTransferStore *store, gconstpointer tenant, gboolean in_bytes)
+get_load (const Room *room, gconstpointer tenant)
 {
-  gsize load = 0;
+  return GPOINTER_TO_SIZE (g_hash_table_lookup (room->loads, tenant));
+}
+
+static void
+set_load (const Room *room, gconstpointer tenant, gsize load)
+{
+  g_hash_table_insert (room->loads, (gpointer) (gsize) tenant, GSIZE_TO_POINTER (load));
+}
+
+static void
+count_loads (const TpsTransferStore *store, const Room *room)
+{
   GHashTableIter iter;
   gpointer value;
 
   g_hash_table_iter_init (&iter, store->entries);
   while (g_hash_table_iter_next (&iter, NULL, &value))
-    if (((const Entry *) value)->tenant == tenant)
-      load += in_bytes ? ((const Entry *) value)->n_bytes : 1;
-  return load;
+    {
+      const Entry *entry = value;
+
+      set_load (room, entry->tenant, get_load (room, entry->tenant) + measure (room, entry));
+    }
 }
 
-/* Returns the transfer that gives way to `asking` (NULL: a new one) of a tenant whose load will be
- * `load`; NULL = none does. */
-static Entry *
-find_victim (const TpsTransferStore *store, const Entry *asking, gsize load, gboolean in_bytes,
-             gint64 now_ns)
+/* Returns the rank of an entry among those that may give way; 0 = it does not. */
+static gsize
+get_rank (const Room *room, const Entry *entry)
 {
-  gsize victim_load = 0; /* G_MAXSIZE: it is idle, so its load is of no importance */
+  TpsTransferState state = tps_transfer_get_state (entry->transfer);
+  gboolean is_idle = state != TPS_TRANSFER_ANSWERED
+                     && entry->touched_ns <= room->now_ns - TPS_TRANSFER_PATIENCE_NS;
+  gsize load = get_load (room, entry->tenant), asking_load = get_load (room, room->tenant);
+
+  if (entry == room->asking || entry->gives_way || state == TPS_TRANSFER_RUNNING
+      || measure (room, entry) == 0)
+    return 0;
+  if (is_idle && load >= asking_load)
+    return G_MAXSIZE;
+  /* The client of a complete transfer is about to run it. */
+  return state != TPS_TRANSFER_COMPLETE && load > asking_load + room->n_more ? load : 0;
+}
+
+/* Returns the next transfer that gives way; NULL = none does. */
+static Entry *
+find_victim (const TpsTransferStore *store, const Room *room)
+{
+  gsize victim_rank = 0;
   Entry *victim = NULL;
   GHashTableIter iter;
   gpointer value;
@@ -101,20 +140,13 @@ find_victim (const TpsTransferStore *store, const Entry *asking, gsize load, gbo
   while (g_hash_table_iter_next (&iter, NULL, &value))
     {
       Entry *entry = value;
-      TpsTransferState state = tps_transfer_get_state (entry->transfer);
-      gsize entry_load;
+      gsize rank = get_rank (room, entry);
 
-      if (entry == asking || state == TPS_TRANSFER_RUNNING || (in_bytes && entry->n_bytes == 0))
-        continue;
-      if (state != TPS_TRANSFER_ANSWERED && entry->touched_ns <= now_ns - TPS_TRANSFER_PATIENCE_NS)
-        entry_load = G_MAXSIZE;
-      else
-        entry_load = get_load (store, entry->tenant, in_bytes);
-      if (entry_load <= load || entry_load < victim_load
-          || (entry_load == victim_load && entry->touched_ns >= victim->touched_ns))
+      if (rank == 0 || rank < victim_rank
+          || (rank == victim_rank && entry->touched_ns >= victim->touched_ns))
         continue;
       victim = entry;
-      victim_load = entry_load;
+      victim_rank = rank;
     }
   return victim;
 }
@@ -143,25 +175,55 @@ check_size (const TpsTransferStore *store, gsize n_bytes, GError **error)
   return FALSE;
 }
 
+/* Removes the transfers that give way, but only if there is enough room without them. */
+static gboolean
+find_room (TpsTransferStore *store, Room *room, GPtrArray *dropped)
+{
+  gsize max = room->in_bytes ? store->options.max_bytes : store->options.max_transfers;
+  gsize held = room->in_bytes ? store->n_bytes : g_hash_table_size (store->entries);
+  g_autoptr (GPtrArray) victims = NULL;
+  Entry *victim;
+
+  if (held <= max - room->n_more)
+    return TRUE;
+  victims = g_ptr_array_new ();
+  room->loads = g_hash_table_new (NULL, NULL);
+  count_loads (store, room);
+  while (held > max - room->n_more && (victim = find_victim (store, room)) != NULL)
+    {
+      gsize n = measure (room, victim);
+
+      held -= n;
+      set_load (room, victim->tenant, get_load (room, victim->tenant) - n);
+      victim->gives_way = TRUE;
+      g_ptr_array_add (victims, victim);
+    }
+  g_hash_table_unref (room->loads);
+  for (guint i = 0; i < victims->len; i++)
+    {
+      victim = victims->pdata[i];
+      victim->gives_way = FALSE;
+      if (held <= max - room->n_more)
+        g_ptr_array_add (dropped, remove_entry (store, victim));
+    }
+  return held <= max - room->n_more;
+}
+
 /* Makes room for `n_bytes` more of `asking`, or, if it is NULL, for a new transfer with them. */
 static gboolean
 make_room (TpsTransferStore *store, const Entry *asking, gsize n_bytes, const TpsTransferNeed *need,
            GError **error)
 {
-  gconstpointer tenant = asking != NULL ? asking->tenant : need->tenant;
-  guint n_transfers = asking == NULL;
+  Room bytes = { .asking = asking,
+                 .tenant = asking != NULL ? asking->tenant : need->tenant,
+                 .in_bytes = TRUE,
+                 .n_more = n_bytes,
+                 .now_ns = need->now_ns };
+  Room number = { .tenant = need->tenant, .n_more = 1, .now_ns = need->now_ns };
 
-  while (!has_room (store, n_transfers, n_bytes))
-    {
-      gboolean in_bytes = !has_room (store, 0, n_bytes);
-      gsize load = get_load (store, tenant, in_bytes) + (in_bytes ? n_bytes : 1);
-      Entry *victim = find_victim (store, asking, load, in_bytes, need->now_ns);
-
-      if (victim == NULL)
-        break;
-      g_ptr_array_add (need->dropped, remove_entry (store, victim));
-    }
-  if (has_room (store, n_transfers, n_bytes))
+  /* If a transfer gives way for the bytes, there is room for one more transfer. */
+  if (find_room (store, &bytes, need->dropped)
+      && (asking != NULL || find_room (store, &number, need->dropped)))
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                "no room for %" G_GSIZE_FORMAT " bytes of a transfer: %u of %u transfers are under "

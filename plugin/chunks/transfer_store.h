@@ -8,9 +8,13 @@
  * bytes that were announced. If there is no room, transfers that are not running give way, in this
  * order:
  *
- *   1. requests without progress for TPS_TRANSFER_PATIENCE_NS, the longest time first
+ *   1. requests without progress for TPS_TRANSFER_PATIENCE_NS, the longest time first, unless their
+ *      tenant holds less than the tenant that needs the room
  *   2. transfers of the tenant that holds most, if it holds more than the tenant that needs the
- *      room will hold; again, the longest time without progress first
+ *      room will hold; again, the longest time without progress first; not requests that are
+ *      complete, because their clients are about to run them
+ *
+ * They give way only if there is enough room without them.
  *
  * So a tenant can use all room while others need none, and n tenants can get an n-th of it each.
  * The client of a transfer that gave way learns of it (NOT_FOUND), and may begin the transfer

@@ -223,6 +223,51 @@ TEST_F (Store, aTenantWithManyTransfersGivesWay)
   EXPECT_NE (begin ("f", 1, 1, 5 * second, "A"), nullptr) << "there are idle ones";
 }
 
+/* A slow client makes progress only once in a chunk, and must not lose to a tenant that holds
+ * more. */
+TEST_F (Store, anIdleTransferDoesNotGiveWayToATenantThatHoldsMore)
+{
+  TpsTransfer *slow = begin ("slow", 800 * mib, 10, 0, "A"),
+              *heavy = begin ("heavy", 1000 * mib, 10, 0, "B");
+
+  ASSERT_TRUE (receive (slow, 98 * mib, 0) && receive (heavy, 798 * mib, 0));
+  EXPECT_FALSE (receive (heavy, 200 * mib, 50 * second));
+  EXPECT_TRUE (is_there ("slow"));
+  EXPECT_TRUE (receive (slow, 200 * mib, 50 * second)) << "the heavier one gives way";
+  EXPECT_FALSE (is_there ("heavy"));
+}
+
+TEST_F (Store, nothingGivesWayInVain)
+{
+  begin_running ("running");
+  TpsTransfer *a = begin ("a", 1000 * mib, 10, 0, "A"), *b = begin ("b", 1000 * mib, 10, 0, "B");
+
+  ASSERT_TRUE (receive (a, 598 * mib, 0));
+  EXPECT_FALSE (receive (b, 1000 * mib, 50 * second)) << "the running one keeps its room";
+  EXPECT_TRUE (is_there ("a"));
+  EXPECT_EQ (dropped->len, 0u);
+  EXPECT_TRUE (receive (b, 900 * mib, 50 * second));
+  EXPECT_FALSE (is_there ("a"));
+}
+
+/* The client of a complete transfer would not know whether its call was executed. */
+TEST_F (Store, aCompleteTransferGivesWayOnlyAfterAWhile)
+{
+  std::string bytes = message_bytes ("abc");
+  TpsTransfer *a = begin ("a", static_cast<gint64> (bytes.size ()), 1, 0, "A");
+  Chunk chunk ("a", 0, 1, bytes);
+
+  ASSERT_NE (begin ("a2", 1, 1, second, "A"), nullptr);
+  ASSERT_NE (begin ("a3", 1, 1, second, "A"), nullptr);
+  ASSERT_TRUE (receive (a, bytes.size ()) && tps_transfer_feed (a, &chunk.chunk, nullptr));
+  tps_transfer_advance (a);
+  ASSERT_EQ (tps_transfer_get_state (a), TPS_TRANSFER_COMPLETE);
+  EXPECT_NE (begin ("b", 1, 1, second, "B"), nullptr);
+  EXPECT_TRUE (is_there ("a")) << "though it is the oldest";
+  EXPECT_NE (begin ("c", 1, 1, 5 * second, "C"), nullptr);
+  EXPECT_FALSE (is_there ("a"));
+}
+
 TEST_F (Store, nothingRunningGivesWay)
 {
   TpsTransfer *running = begin_running ("a"), *b = begin ("b", 1000 * mib, 10, 0, "B");
