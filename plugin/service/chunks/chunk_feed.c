@@ -24,14 +24,17 @@ put_free (Put *put)
   g_free (put);
 }
 
-/* Ends the transfer of the feed, because its bytes are not a valid message. */
+/* Ends the transfer of the feed, because its bytes are not a valid message. It may have given way
+ * meanwhile, and a new transfer may have its name. */
 static void
 forget (const Feed *feed)
 {
-  TpsTransfer *forgotten;
+  const gchar *name = tps_transfer_get_name (feed->transfer);
+  TpsTransfer *forgotten = NULL;
 
   tps_mutex_lock (&feed->chunks->shell.lock);
-  forgotten = tps_transfer_store_end (feed->chunks->store, tps_transfer_get_name (feed->transfer));
+  if (tps_transfer_store_find (feed->chunks->store, name, NULL) == feed->transfer)
+    forgotten = tps_transfer_store_end (feed->chunks->store, name);
   tps_mutex_unlock (&feed->chunks->shell.lock);
   g_clear_pointer (&forgotten, tps_transfer_unref);
 }
