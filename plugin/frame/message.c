@@ -59,8 +59,9 @@ tps_message_charge (TpsMessage *message, gsize n_bytes, GError **error)
                            "a message is larger than the address space");
       return FALSE;
     }
-  if (n_held > message->charge.n_bytes
-      && !tps_charge_set (&message->charge, n_held + MIN (n_held / 2, MAX_CHARGE_STEP_BYTES),
+  if (n_held > message->n_bytes_free + message->charge.n_bytes
+      && !tps_charge_set (&message->charge,
+                          n_held + MIN (n_held / 2, MAX_CHARGE_STEP_BYTES) - message->n_bytes_free,
                           error))
     return FALSE;
   message->n_bytes_held = n_held;
@@ -108,6 +109,7 @@ release_charge (TpsMessage *message)
 {
   message->n_bytes_held = 0;
   message->n_bytes_head = 0;
+  message->n_bytes_free = 0;
   tps_charge_clear (&message->charge);
   g_clear_pointer (&message->charge.budget, tps_budget_unref);
 }

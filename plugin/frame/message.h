@@ -29,6 +29,8 @@ G_BEGIN_DECLS
 /* The minimum charge of a message and its call, for their structs and the overhead of the
  * allocator. */
 #define TPS_MESSAGE_BYTES 1024
+/* Room for a login, which must not fail because other peers hold the memory for strangers. */
+#define TPS_MESSAGE_FREE_BYTES ((gsize) 16384)
 #define TPS_MESSAGE_MAX_HEADER_BYTES 16384 /* limit of a THeader frame's header */
 #define TPS_MESSAGE_MAX_HEADERS 64         /* limit of its key/value pairs */
 /* The length prefix of a binary of 2^31 bytes or more in a transferred message; its length follows
@@ -108,6 +110,8 @@ typedef struct
   TpsCharge charge;   /* with a reference to the budget; may exceed `n_bytes_held` */
   gsize n_bytes_head; /* the share of the head in `n_bytes_held`, as allocated */
   gsize n_bytes_held; /* bytes of the message, its head, and values decoded from it */
+  gsize n_bytes_free; /* the first bytes of `n_bytes_held`, which are not charged; 0 except for
+                       * messages of peers whose pool was chosen (TpsScannerOptions) */
 
   guint n_bodies_room; /* private: `bodies` has memory for this number */
 

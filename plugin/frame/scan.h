@@ -45,7 +45,8 @@ typedef struct
    * max_message_bytes. */
   gsize max_head_bytes;
   TpsBufferPool *bodies; /* a reference is taken; NULL = the default pool */
-  /* Optional: returns the pool for the message that begins, borrowed, instead of `bodies`. */
+  /* Optional: returns the pool for the message that begins, borrowed. If it is not `bodies`, the
+   * first TPS_MESSAGE_FREE_BYTES of the message, not counting bodies, are not charged. */
   TpsBufferPool *(*choose_bodies) (gpointer user_data);
   gpointer user_data;
   /* The messages come in chunks (thrift/chunks.thrift): they are unframed, and the length prefix of

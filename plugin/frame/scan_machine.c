@@ -88,6 +88,8 @@ tps_scan_begin_message (TpsScanner *scanner)
   scanner->message->framed = scanner->framed;
   scanner->message->transferred = scanner->transferred;
   scanner->message->charge.budget = tps_budget_ref (tps_buffer_pool_get_budget (scanner->pool));
+  if (scanner->pool != scanner->bodies)
+    scanner->message->n_bytes_free = TPS_MESSAGE_FREE_BYTES;
   if (!tps_message_charge (scanner->message, TPS_MESSAGE_BYTES, NULL))
     tps_scan_refuse_memory (scanner, TPS_MESSAGE_BYTES);
   scanner->n_head = 0;

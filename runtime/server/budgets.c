@@ -71,12 +71,12 @@ with_flag (TpsBudget *budget, const gchar *flag)
 static void
 set_headrooms (const TpsBudgets *budgets)
 {
-  TpsBudget *const others[] = { budgets->strangers, budgets->averages,   budgets->transfers,
-                                budgets->tables,    budgets->rendezvous, budgets->channels,
-                                budgets->passes };
+  TpsBudget *const others[] = { budgets->averages,   budgets->transfers, budgets->tables,
+                                budgets->rendezvous, budgets->channels,  budgets->passes };
   gsize part = tps_budget_get_max (budgets->process) / HEADROOM_PART;
 
   tps_budget_set_headroom (budgets->pending, part, MAX_SMALL_BYTES);
+  tps_budget_set_headroom (budgets->strangers, part, MAX_SMALL_BYTES);
   tps_budget_set_headroom (budgets->replies, part, MAX_SMALL_BYTES);
   tps_budget_set_headroom (budgets->windows, part / 2, 0);
   for (guint i = 0; i < G_N_ELEMENTS (others); i++)

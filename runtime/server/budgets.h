@@ -7,7 +7,8 @@
  *   ├── pending       requests as they were received, from the first byte until the request is
  *                     forgotten: tensors, heads
  *   │   └── shared    memory segments shared with clients
- *   ├── strangers     requests, as in `pending`, of peers without any right
+ *   ├── strangers     requests, as in `pending`, of peers without any right, without the first 16
+ *   │                 KiB of each, which the number of connections limits
  *   ├── averages      sums in progress and averages kept for repeats; waiting contributions,
  *                     not counting their tensors
  *   ├── replies       replies from the moment they are encoded until they are sent; results of

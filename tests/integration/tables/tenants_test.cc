@@ -49,14 +49,21 @@ deadline ()
 class TenantsTest : public testing::Test
 {
 protected:
-  TenantsTest () : rules_ ("rules_" + std::to_string (getpid ()) + ".json")
+  TenantsTest ()
+      : rules_ ("rules_" + std::to_string (getpid ()) + ".json"), tokens_ (rules_ + ".tokens")
   {
+    g_autofree gchar *line = nullptr;
+    g_autofree gchar *token = tps_token_make ("late", nullptr, &line, nullptr);
+
+    token_ = token;
+    g_file_set_contents (tokens_.c_str (), line, -1, nullptr);
   }
 
   ~TenantsTest () override
   {
     stop ();
     unlink (rules_.c_str ());
+    unlink (tokens_.c_str ());
   }
 
   void
@@ -68,7 +75,7 @@ protected:
         "tenant": "crowd" },)"
                                    : "")
                        + R"(
-      { "principals": ["uid:*"], "rights": ["read", "push", "admin"], "tables": ["*"],
+      { "principals": ["uid:*", "token:*"], "rights": ["read", "push", "admin"], "tables": ["*"],
         "tenant": "quiet" } ], "tenants": )"
                        + tenants + "}";
 
@@ -84,6 +91,7 @@ protected:
 
     write_rules (tenants);
     access_options.rules_file = rules_.c_str ();
+    access_options.token_file = tokens_.c_str ();
     access_ = tps_access_new (&access_options, &error);
     ASSERT_NE (access_, nullptr) << error->message;
     options.access = access_;
@@ -174,7 +182,7 @@ protected:
 
   TpsBudgetLimits limits_ = {};
   bool is_open_ = true; /* anonymous peers have rights */
-  std::string rules_;
+  std::string rules_, tokens_, token_;
   TpsAccess *access_ = nullptr;
   TpsPlugin *plugin_ = nullptr;
   TpsServer *server_ = nullptr;
@@ -445,12 +453,31 @@ TEST_F (TenantsTest, PeersWithoutRightsHaveASmallBudget)
         strangers.emplace_back (new RawClient (tps_server_get_addresses (server_)[0]));
         ASSERT_TRUE (strangers.back ()->SendBytes (call.substr (0, n_bytes / 2)));
       }
-  /* No large body has been accepted, and at most seven small ones. */
-  while (tps_budget_get_n_refused (budget) < 25)
+  /* No large body has been accepted, and at most eight small ones. */
+  while (tps_budget_get_n_refused (budget) < 24)
     std::this_thread::yield ();
   EXPECT_LE (tps_budget_get_held (budget), n_pending / 16);
   for (int i = 0; i < 20; i++)
     EXPECT_EQ (push (quiet, "users", kManyRows, deadline ()), "");
+}
+
+/* Peers that hold the whole budget of strangers must not keep others from authenticating. */
+TEST_F (TenantsTest, AClientCanAuthenticateWhileStrangersHoldTheirBudget)
+{
+  is_open_ = false;
+  limits_.max_pending_bytes = (gsize) 64 << 20;
+  start ("{}");
+  TpsBudget *budget = tps_plugin_get_budgets (plugin_)->strangers;
+  RawClient client (tps_server_get_addresses (server_)[0]);
+
+  ASSERT_TRUE (tps_budget_charge (budget, tps_budget_get_max (budget), nullptr));
+  thriftps_test::Message reply = client.Call ("Session:authenticate", [this] (TpsWriter *out) {
+    tps_writer_field (out, 1, TPS_WIRE_BINARY);
+    tps_writer_string (out, token_.c_str ());
+  });
+  tps_budget_release (budget, tps_budget_get_max (budget));
+  EXPECT_EQ (ErrorCode (reply), 0) << thriftps_test::ErrorText (reply);
+  EXPECT_EQ (ErrorCode (client.Call ("EmbeddingTable:list_tables")), 0);
 }
 
 /* While most calls of the crowd are refused, every call of the other tenant must be served. */

@@ -91,10 +91,13 @@ TEST (BudgetsTest, SmallRequestsAndRepliesFitWhenOtherBudgetsAreFull)
   EXPECT_TRUE (tps_budget_charge (budgets->windows, kMib, nullptr)) << "pushes are remembered";
   EXPECT_FALSE (tps_budget_charge (budgets->windows, kMib, nullptr));
   EXPECT_TRUE (tps_budget_charge (budgets->pending, 5000, nullptr));
+  EXPECT_FALSE (tps_budget_charge (budgets->strangers, kMib, nullptr));
+  EXPECT_TRUE (tps_budget_charge (budgets->strangers, 5000, nullptr));
   EXPECT_TRUE (tps_budget_charge (budgets->replies, 5000, nullptr));
   tps_budget_release (budgets->tables, 11 * kMib);
   tps_budget_release (budgets->windows, kMib);
   tps_budget_release (budgets->pending, 11 * kMib + 5000);
+  tps_budget_release (budgets->strangers, 5000);
   tps_budget_release (budgets->replies, 5000);
 }
 
