@@ -390,13 +390,24 @@ count_needed (const TpsMessage *message)
   return n_bytes;
 }
 
+/* If the token came in the header of this message, its memory was limited as that of a peer without
+ * rights, and a second attempt has the limit of others. */
 static void
 refuse_bodies (TpsCall *call, const TpsMessage *message)
 {
   gsize n_needed = count_needed (message);
   g_autoptr (GError) error = NULL;
 
-  if (n_needed > message->pool_limit)
+  if (message->n_bytes_free > 0 && tps_grant_has_rights (tps_call_get_grant (call)))
+    {
+      error = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                           "no room for %" G_GSIZE_FORMAT
+                           " bytes: the caller was not known when the message began; try again on "
+                           "this connection, or authenticate with a small call first",
+                           message->n_bytes_refused);
+      tps_error_set_retry_after_ms (error, TPS_RETRY_AFTER_MS);
+    }
+  else if (n_needed > message->pool_limit)
     error = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                          "the call needs %" G_GSIZE_FORMAT " bytes for its tensors, but all calls "
                          "together may use %" G_GSIZE_FORMAT " in this server (--max-pending-mib)",

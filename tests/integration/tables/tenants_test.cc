@@ -480,6 +480,42 @@ TEST_F (TenantsTest, AClientCanAuthenticateWhileStrangersHoldTheirBudget)
   EXPECT_EQ (ErrorCode (client.Call ("EmbeddingTable:list_tables")), 0);
 }
 
+/* The first large call of a client that sends its token in headers has the limit of strangers, but
+ * the second one does not. */
+TEST_F (TenantsTest, ALargeFirstCallWithATokenInItsHeaderMayBeRepeated)
+{
+  is_open_ = false;
+  limits_.max_pending_bytes = (gsize) 64 << 20;
+  start ("{}");
+  RawClient client (tps_server_get_addresses (server_)[0]);
+  std::string bytes ((size_t) 8 << 20, 'x');
+  auto call = [&] {
+    TpsWriter *out = tps_writer_new (TPS_PROTOCOL_BINARY, TRUE);
+    guint n_pieces = 0;
+    std::string message;
+
+    tps_writer_set_header (out, 1);
+    tps_writer_add_header (out, "authorization", ("Bearer " + token_).c_str ());
+    tps_writer_message_begin (out, "EmbeddingTable:list_tables", TPS_MESSAGE_CALL, 1);
+    tps_writer_struct_begin (out);
+    tps_writer_field (out, 9, TPS_WIRE_BINARY);
+    tps_writer_binary (out, bytes.data (), bytes.size ());
+    tps_writer_struct_end (out);
+    EXPECT_TRUE (tps_writer_message_end (out, nullptr));
+    const struct iovec *pieces = tps_writer_get_pieces (out, &n_pieces, nullptr);
+    for (guint i = 0; i < n_pieces; i++)
+      message.append (static_cast<const char *> (pieces[i].iov_base), pieces[i].iov_len);
+    tps_writer_free (out);
+    EXPECT_TRUE (client.SendBytes (message));
+    return client.Receive ();
+  };
+
+  thriftps_test::Message reply = call ();
+  EXPECT_NE (ErrorCode (reply), 0);
+  EXPECT_GE (thriftps_test::RetryAfterMs (reply), 0) << thriftps_test::ErrorText (reply);
+  EXPECT_EQ (ErrorCode (call ()), 0);
+}
+
 /* While most calls of the crowd are refused, every call of the other tenant must be served. */
 TEST_F (TenantsTest, ACrowdThatIsRefusedTakesNothingFromOthers)
 {
