@@ -143,7 +143,7 @@ set_tls (TpsServer *server, const TpsServerOptions *options)
 {
   TpsTlsAcceptorOptions tls = { .tls = options->tls,
                                 .is_required = options->tls_required,
-                                .budget = server->budgets->channels };
+                                .budget = server->budgets->handshakes };
 
   if (options->tls == NULL || server->no_threads != NULL)
     return;

@@ -30,6 +30,8 @@
 /* The budget of strangers, as a share of `pending`. It is no part of `pending`, so that they take
  * none of it: a peer needs little to authenticate. */
 #define STRANGERS_SHARE (1.0 / 16)
+/* TLS handshakes in progress, as a share of the process budget. Any peer can begin one. */
+#define HANDSHAKES_SHARE (1.0 / 8)
 
 static gsize
 share_of (gsize n_bytes, gdouble share)
@@ -130,6 +132,10 @@ tps_budgets_new (const TpsBudgetLimits *limits)
                                                 share_of (windows, OTHER_WINDOWS_SHARE));
   budgets->rendezvous = tps_budget_new (budgets->process, "rendezvous", MAX_RENDEZVOUS_BYTES);
   budgets->channels = tps_budget_new (budgets->process, "encrypted connections", 0);
+  budgets->handshakes = with_flag (
+      tps_budget_new (budgets->channels, "TLS handshakes",
+                      share_of (tps_budget_get_max (budgets->process), HANDSHAKES_SHARE)),
+      "--max-memory-mib");
   budgets->passes = tps_budget_new (budgets->process, "passes of trainers",
                                     share_of (memory, PASSES_SHARE));
   budgets->kept = tps_budget_new (budgets->process, "memory kept for reuse", 0);
@@ -212,6 +218,7 @@ tps_budgets_free (TpsBudgets *budgets)
     }
   tps_budget_unref (budgets->kept);
   tps_budget_unref (budgets->passes);
+  tps_budget_unref (budgets->handshakes);
   tps_budget_unref (budgets->channels);
   tps_budget_unref (budgets->rendezvous);
   tps_budget_unref (budgets->rendezvous_windows);

@@ -20,6 +20,7 @@
  *   │                 that none of them depends on the others
  *   ├── rendezvous    keys, values and waiters of the rendezvous store
  *   ├── channels      buffers and keys of encrypted connections
+ *   │   └── handshakes   TLS handshakes in progress, which any peer can begin
  *   ├── passes        models of the updating server; in thriftps_server all memory from the default
  *                     pool, including training passes: models, gradients, buckets, replies
  *   └── kept          buffers that pools keep for reuse; freed when a charge to another budget
@@ -49,6 +50,7 @@ typedef struct
   TpsBudget *rendezvous_windows;
   TpsBudget *rendezvous;
   TpsBudget *channels;
+  TpsBudget *handshakes;
   TpsBudget *passes;
   TpsBudget *kept;
 

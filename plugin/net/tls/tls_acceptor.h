@@ -17,7 +17,8 @@ typedef struct
   TpsTls *tls;            /* a reference is taken */
   gboolean is_required;   /* plain connections are closed (PERMISSION_DENIED) */
   TpsWorkerPool *workers; /* run the handshakes; borrowed, must be freed before the loops */
-  TpsBudget *budget;      /* charged for encrypted connections; a reference is taken */
+  TpsBudget *budget;      /* charged for handshakes, and its parent for encrypted connections; a
+                           * reference is taken */
   TpsCounters *counters;  /* borrowed, must outlive the acceptor; NULL = none */
 } TpsTlsAcceptorOptions;
 

@@ -52,7 +52,7 @@ typedef struct
   gchar *peer_name; /* the name in the certificate of a client; NULL = none */
   gchar *uri; /* expected in the peer's certificate; NULL = none, or OpenSSL checks the host */
   TpsCharge charge;
-  TpsBudget *budget; /* of the charge; a reference */
+  TpsBudget *budget; /* of the handshake, below that of the connection; a reference */
   TpsTlsCounts counts;
 
   TpsMutex lock; /* guards the following */
@@ -417,8 +417,9 @@ run_handshake (TlsChannel *channel, GError **error)
   return TPS_HANDSHAKE_FAILED;
 }
 
-/* Changes the charge from that of a handshake to that of a connection. OpenSSL keeps the chain that
- * a client has sent, unused certificates included. Must be called with the lock held. */
+/* Changes the charge from that of a handshake to that of a connection, and moves it to the parent
+ * budget, which never fails. OpenSSL keeps the chain that a client has sent, unused certificates
+ * included. Must be called with the lock held. */
 static gboolean
 charge_connection (TlsChannel *channel, GError **error)
 {
@@ -427,6 +428,8 @@ charge_connection (TlsChannel *channel, GError **error)
 
   for (int i = 0; i < sk_X509_num (chain); i++)
     n_bytes += (gsize) MAX (i2d_X509 (sk_X509_value (chain, i), NULL), 0);
+  channel->charge.budget = tps_budget_get_parent (channel->budget);
+  tps_budget_move (channel->budget, channel->charge.budget, channel->charge.n_bytes);
   return tps_charge_set (&channel->charge, MAX (TPS_TLS_CONNECTION_BYTES, CHAIN_FACTOR * n_bytes),
                          error);
 }

@@ -33,10 +33,10 @@ typedef struct
 TpsNetChannel *tps_tls_connect (TpsTls *tls, const gchar *peer, GError **error);
 
 /* Creates the channel of a server, which the caller owns. TPS_TLS_HANDSHAKE_BYTES are charged to
- * `budget` (NULL = none), and TPS_TLS_CONNECTION_BYTES from the end of the handshake until the
- * channel is freed. `workers` and the counters in `counts` are
- * borrowed and must outlive the channel; `counts` itself is copied. If the channel is freed before
- * the handshake ends, the handshake counts as failed. Errors: RESOURCE_EXHAUSTED. */
+ * `budget` (NULL = none), and TPS_TLS_CONNECTION_BYTES to its parent from the end of the handshake
+ * until the channel is freed. `workers` and the counters in `counts` are borrowed and must outlive
+ * the channel; `counts` itself is copied. If the channel is freed before the handshake ends, the
+ * handshake counts as failed. Errors: RESOURCE_EXHAUSTED. */
 TpsNetChannel *tps_tls_accept (TpsTls *tls, TpsWorkerPool *workers, TpsBudget *budget,
                                const TpsTlsCounts *counts, GError **error);
 

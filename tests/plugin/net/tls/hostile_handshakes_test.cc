@@ -324,6 +324,49 @@ TEST_F (TlsTest, CloseNotifyEndsAConnectionInOrder)
   ExpectServes ();
 }
 
+// Peers that begin handshakes and send nothing more would fill the memory of the process.
+class SmallServer : public TlsTest
+{
+protected:
+  void
+  Configure (TpsServerOptions *options) override
+  {
+    TpsBudgetLimits limits = {};
+    limits.max_memory_bytes = (gsize) 64 << 20;
+    tps_budgets_free (budgets_);
+    budgets_ = tps_budgets_new (&limits);
+    options->budgets = budgets_;
+  }
+};
+
+TEST_F (SmallServer, HandshakesInProgressTakeASmallShareOfTheMemory)
+{
+  constexpr int n_clients = 100;
+  TlsPeer peer (tcp_);
+  ASSERT_TRUE (peer.ShakeHands ());
+  {
+    std::vector<std::unique_ptr<RawClient>> clients;
+    std::vector<struct pollfd> closed;
+    for (int i = 0; i < n_clients; i++)
+      {
+        clients.push_back (std::make_unique<RawClient> (tcp_));
+        clients.back ()->SendBytes ("\x16");
+        closed.push_back ({ clients.back ()->fd (), POLLIN, 0 });
+      }
+    while (Gauge ("tls_handshakes_in_progress") + poll (closed.data (), closed.size (), 0)
+           < n_clients)
+      std::this_thread::yield ();
+    EXPECT_GT (Gauge ("tls_handshakes_in_progress"), 20);
+    EXPECT_LE (tps_budget_get_held (budgets_->channels), (gsize) 8 << 20);
+    EXPECT_TRUE (peer.Send (EchoBytes (1)));
+    EXPECT_NE (peer.ReceiveFrame (), "") << "an established connection is not affected";
+  }
+  while (Gauge ("tls_handshakes_in_progress") > 0)
+    std::this_thread::yield ();
+  TlsPeer later (tcp_);
+  EXPECT_TRUE (later.ShakeHands ());
+}
+
 // The server is stopped during handshakes.
 TEST_F (TlsTest, StopsAmongHandshakes)
 {
