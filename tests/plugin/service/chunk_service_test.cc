@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tests the Chunks service with a carrier that queues jobs until the test runs them. A linker
- * wrapper reports the release of a transfer (--wrap, see BUILD). */
+/* Tests the Chunks service with a carrier that queues jobs until the test runs them. Linker
+ * wrappers report the release of a transfer, and a chunk that is about to be fed (--wrap, see
+ * BUILD). */
 
 #include "plugin/service/chunks/chunk_service.h"
 
@@ -12,6 +13,7 @@
 #include <functional>
 #include <future>
 #include <thread>
+#include <utility>
 
 #include "runtime/base/error.h"
 #include "runtime/server/quota/quotas.h"
@@ -21,7 +23,14 @@
 
 namespace {
 
-std::function<void ()> on_unref; /* called once */
+std::function<void ()> on_unref, on_feed; /* called once */
+
+void
+call_once (std::function<void ()> &func)
+{
+  if (auto taken = std::exchange (func, nullptr))
+    taken ();
+}
 
 } // namespace
 
@@ -33,12 +42,18 @@ extern "C"
   void
   __wrap_tps_transfer_unref (TpsTransfer *transfer)
   {
-    if (auto func = std::move (on_unref))
-      {
-        on_unref = nullptr;
-        func ();
-      }
+    call_once (on_unref);
     __real_tps_transfer_unref (transfer);
+  }
+
+  gboolean __real_tps_transfer_feed (TpsTransfer *transfer, const TpsChunk *chunk, GError **error);
+  gboolean __wrap_tps_transfer_feed (TpsTransfer *transfer, const TpsChunk *chunk, GError **error);
+
+  gboolean
+  __wrap_tps_transfer_feed (TpsTransfer *transfer, const TpsChunk *chunk, GError **error)
+  {
+    call_once (on_feed);
+    return __real_tps_transfer_feed (transfer, chunk, error);
   }
 }
 
@@ -327,6 +342,19 @@ TEST_F (ChunkService, aChunkThatWaitsForAWorkerWhenItsTransferIsForgottenIsRefus
   run_jobs ();
   ASSERT_TRUE (answer.has_come);
   EXPECT_FALSE (is_fine (answer));
+}
+
+TEST_F (ChunkService, aBadChunkDoesNotEndALaterTransferOfTheSameName)
+{
+  begin ("a", 100, 1);
+  on_feed = [this] {
+    end ("a");
+    EXPECT_TRUE (is_fine (begin ("a", 200, 1)));
+  };
+  Answer &chunk = put ("a", 0, 1, std::string (100, 'x'));
+  run_jobs ();
+  EXPECT_FALSE (is_fine (chunk));
+  EXPECT_EQ (tps_chunks_get_n_transfers (chunks), 1u) << "the later one";
 }
 
 TEST_F (ChunkService, aCallThatWaitsForAWorkerReachesItsServiceWhenOthersAreAdded)
