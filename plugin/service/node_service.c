@@ -173,7 +173,9 @@ handle_forget_push_clients (TpsCall *call, gpointer service)
     g_set_error (&error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                  "idle_ms: %" G_GINT64_FORMAT " is not in [0, %" G_GINT64_FORMAT "]",
                  arguments.idle_ms, G_MAXINT64 / NS_PER_MS);
-  if (error == NULL && node->forget_push_clients != NULL)
+  /* The clients of a tenant may push to any table. */
+  if (error == NULL && tps_call_check_table (call, NULL, TPS_RIGHT_ADMIN, &error)
+      && node->forget_push_clients != NULL)
     n_clients = node->forget_push_clients (node->plugin,
                                            *arguments.tenant != '\0' ? arguments.tenant : NULL,
                                            arguments.idle_ms * NS_PER_MS);

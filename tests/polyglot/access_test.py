@@ -398,9 +398,12 @@ class Tables(AccessTest):
                                   lambda: durability.read_log(1, 100, 0), "table *")
                 self.assert_fails(ErrorCode.PERMISSION_DENIED,
                                   lambda: durability.restore(["nothing"], []), "table *")
+                self.assert_fails(ErrorCode.PERMISSION_DENIED,
+                                  lambda: wire.of(Node).forget_push_clients("default", 0), "table *")
             with self.wire(server, "owner") as wire:
                 self.assertEqual(list_names(wire), ["mine.2", "yours.1"])
                 wire.of(Durability).read_log(1, 100, 0)
+                wire.of(Node).forget_push_clients("default", 0)
 
     def test_totals_are_for_those_who_may_read_all_tables(self):
         with self.server("--data-dir=" + self.path("data")) as server:
