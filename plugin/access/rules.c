@@ -12,8 +12,6 @@
 #include "runtime/base/sync.h"
 #include "runtime/base/text_file.h"
 
-#define MAX_DEPTH 8 /* of nested arrays and objects */
-
 struct TpsRules
 {
   TpsRefcount refcount;
@@ -288,8 +286,8 @@ parse (Reading *reading, JsonParser *parser, const gchar *text, GError **error)
 {
   g_autoptr (GError) cause = NULL;
 
-  if (tps_json_is_deep (text, MAX_DEPTH))
-    return refuse_line (reading, 0, error, "it is nested more than %d levels deep", MAX_DEPTH);
+  if (tps_json_has_more_brackets (text, TPS_JSON_MAX_BRACKETS))
+    return refuse_line (reading, 0, error, "it has more than %d brackets", TPS_JSON_MAX_BRACKETS);
   g_signal_connect (parser, "object-member", G_CALLBACK (on_member), reading);
   g_signal_connect (parser, "array-element", G_CALLBACK (on_element), reading);
   if (json_parser_load_from_data (parser, text, -1, &cause))

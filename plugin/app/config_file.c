@@ -8,8 +8,6 @@
 #include "runtime/base/json_writer.h"
 #include "runtime/base/text_file.h"
 
-#define MAX_DEPTH 8 /* of nested arrays and objects */
-
 static gboolean
 refuse (const gchar *path, const gchar *why, GError **error)
 {
@@ -92,8 +90,8 @@ tps_config_file_read (const gchar *path, TpsArguments *arguments, GError **error
   g_autofree gchar *text = tps_text_file_read (path, TPS_CONFIG_MAX_BYTES, &cause);
   JsonNode *root;
 
-  if (text != NULL && tps_json_is_deep (text, MAX_DEPTH))
-    return refuse (path, "it is nested too deeply", error);
+  if (text != NULL && tps_json_has_more_brackets (text, TPS_JSON_MAX_BRACKETS))
+    return refuse (path, "it has more than 16384 brackets", error);
   if (text == NULL || !json_parser_load_from_data (parser, text, -1, &cause))
     return refuse (path, cause->message, error);
   root = json_parser_get_root (parser);

@@ -7,13 +7,11 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/json_writer.h"
 
 #define MAX_TEXT_BYTES 65536
 
-/* json-glib parses nested values with unbounded recursion. A limit on the number of opening
- * brackets, even in strings and comments, therefore limits the depth. A configuration needs at most
- * two. */
-#define MAX_BRACKETS 64
+#define MAX_BRACKETS 64 /* a configuration needs at most two */
 
 static gboolean
 refuse (GError **error, const gchar *text, const gchar *detail)
@@ -25,15 +23,11 @@ refuse (GError **error, const gchar *text, const gchar *detail)
 static gboolean
 check_text (const gchar *text, GError **error)
 {
-  guint n_brackets = 0;
-
   if (strlen (text) > MAX_TEXT_BYTES)
     return refuse (error, "the JSON text is longer than 65536 bytes", "");
   if (strstr (text, "\\u0000") != NULL)
     return refuse (error, "the JSON text contains \\u0000", "");
-  for (const gchar *at = text; *at != '\0'; at++)
-    n_brackets += *at == '[' || *at == '{' || *at == '(';
-  return n_brackets <= MAX_BRACKETS
+  return !tps_json_has_more_brackets (text, MAX_BRACKETS)
          || refuse (error, "the JSON text has more than 64 brackets", "");
 }
 

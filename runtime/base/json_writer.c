@@ -176,19 +176,11 @@ tps_json_add_time (TpsJsonWriter *json, const gchar *name, gint64 real_us)
 }
 
 gboolean
-tps_json_is_deep (const gchar *json, guint max_depth)
+tps_json_has_more_brackets (const gchar *json, guint max)
 {
-  guint depth = 0;
-  gboolean in_text = FALSE;
+  guint n = 0;
 
-  for (; *json != '\0' && depth <= max_depth; json++)
-    if (in_text && *json == '\\' && json[1] != '\0')
-      json++;
-    else if (*json == '"')
-      in_text = !in_text;
-    else if (!in_text && (*json == '[' || *json == '{'))
-      depth++;
-    else if (!in_text && depth > 0 && (*json == ']' || *json == '}'))
-      depth--;
-  return depth > max_depth;
+  for (; *json != '\0' && n <= max; json++)
+    n += *json == '[' || *json == '{';
+  return n > max;
 }

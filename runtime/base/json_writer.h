@@ -60,8 +60,14 @@ void tps_json_add_null (TpsJsonWriter *json, const gchar *name);
 void tps_json_add_seconds (TpsJsonWriter *json, const gchar *name, gint64 duration_ns);
 void tps_json_add_time (TpsJsonWriter *json, const gchar *name, gint64 real_us);
 
-/* Returns TRUE if `json`, which need not be valid, is nested more than `max_depth` levels deep.
- * Must be checked before json-glib parses a text, because json-glib recurses without a limit. */
-gboolean tps_json_is_deep (const gchar *json, guint max_depth);
+/* The limit for files and for replies of servers. json-glib needs up to 200 bytes of stack for each
+ * of these brackets if all of them are nested. */
+#define TPS_JSON_MAX_BRACKETS 16384
+
+/* Returns TRUE if `json`, which need not be valid, has more than `max` opening brackets. Must be
+ * checked before json-glib parses a text, because json-glib recurses without a limit. Brackets in
+ * strings and comments count too: json-glib ends them by rules of its own, so a scanner could
+ * mistake nested brackets for text. */
+gboolean tps_json_has_more_brackets (const gchar *json, guint max);
 
 G_END_DECLS

@@ -6,8 +6,6 @@
 
 #include "runtime/base/json_writer.h"
 
-#define MAX_DEPTH 64 /* of nested arrays and objects */
-
 /* ---- members -------------------------------------------------------------------------------- */
 
 static JsonNode *
@@ -197,7 +195,8 @@ parse (const gchar *json)
   g_autoptr (JsonParser) parser = json_parser_new_immutable ();
   JsonNode *root;
 
-  if (tps_json_is_deep (json, MAX_DEPTH) || !json_parser_load_from_data (parser, json, -1, NULL))
+  if (tps_json_has_more_brackets (json, TPS_JSON_MAX_BRACKETS)
+      || !json_parser_load_from_data (parser, json, -1, NULL))
     return NULL;
   root = json_parser_get_root (parser);
   return root != NULL && JSON_NODE_HOLDS_OBJECT (root) ? json_node_dup_object (root) : NULL;

@@ -84,8 +84,10 @@ TEST (Rules, textThatIsNoJsonIsRefused)
 {
   EXPECT_NE (refusal ("{ \"rules\": [\n { ] }").find ("rules.json:2: it is not JSON: "),
              std::string::npos);
-  EXPECT_EQ (refusal (std::string (100000, '[')),
-             "rules.json:0: it is nested more than 8 levels deep");
+  EXPECT_NE (refusal (std::string (16384, '[')).find ("it is not JSON: "), std::string::npos);
+  for (const char *beginning : { "", "/* \" */", "// \"\n", "\"\\u0\"\"," })
+    EXPECT_EQ (refusal (beginning + std::string (500000, '[')),
+               "rules.json:0: it has more than 16384 brackets");
 }
 
 TEST (Rules, aFileThatIsNotThereIsNamed)

@@ -76,6 +76,7 @@ TEST (JsonConfig, hostileTextsAreRefused)
   EXPECT_THAT (parse (std::string (100000, ' ')), HasSubstr ("longer than 65536 bytes"));
   EXPECT_THAT (parse (std::string (60000, '[')), HasSubstr ("more than 64 brackets"));
   EXPECT_THAT (parse (std::string (60000, '{')), HasSubstr ("more than 64 brackets"));
+  EXPECT_THAT (parse ("/* \" */" + std::string (60000, '[')), HasSubstr ("more than 64 brackets"));
   EXPECT_THAT (parse ("{\"a\": \"\\ud800\"}"), StartsWith ("refused: "));
   EXPECT_THAT (parse ("{\"\\ud800\": 1}"), StartsWith ("refused: "));
 }

@@ -79,7 +79,7 @@ TEST_F (FiguresTest, AcceptAnyBytesFromAServer)
     tps_figures_add_sample (figures_, json);
   EXPECT_GE (figures_->calls, 0);
   EXPECT_GE (figures_->seconds, 0);
-  std::string deep (1 << 20, '[');
+  std::string deep = "/* \" */" + std::string (1 << 20, '[');
   tps_figures_add_sample (figures_, deep.c_str ());
   tps_figures_set_status (figures_, deep.c_str ());
   tps_figures_set_status (figures_, R"({"budgets": 3, "totals": []})");
