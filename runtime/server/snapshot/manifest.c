@@ -9,6 +9,8 @@
 #include "runtime/server/snapshot/spec_json.h"
 
 #define FORMAT "thriftps snapshot"
+#define OTHER_VERSION(word) \
+  "the format is " word " than version " G_STRINGIFY (TPS_MANIFEST_VERSION)
 #define TEMPORARY_NAME "manifest.tmp"
 #define MAX_BYTES ((gint64) 100 << 20)
 
@@ -486,8 +488,11 @@ read_model (TpsJsonReader *json, GString *key, TpsManifestModel *model)
 static void
 read_version (TpsJsonReader *json)
 {
-  if (tps_json_read_i64 (json) != TPS_MANIFEST_VERSION)
-    tps_json_fail (json, "a version of the format that this program does not read");
+  gint64 version = tps_json_read_i64 (json);
+
+  if (version != TPS_MANIFEST_VERSION)
+    tps_json_fail (json, version < TPS_MANIFEST_VERSION ? OTHER_VERSION ("older")
+                                                        : OTHER_VERSION ("newer"));
 }
 
 static void

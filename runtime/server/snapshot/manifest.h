@@ -13,7 +13,7 @@
 G_BEGIN_DECLS
 
 #define TPS_MANIFEST_NAME "manifest.json"
-#define TPS_MANIFEST_VERSION 1
+#define TPS_MANIFEST_VERSION 2
 
 /* A file of the snapshot. */
 typedef struct

@@ -2,6 +2,7 @@
 
 /* Folders of snapshots: kept snapshots, refused snapshots, and errors that name the file. */
 
+#include "runtime/base/crc32c.h"
 #include "tests/runtime/server/snapshot/snapshot_fixture.h"
 
 using namespace snapshot_test;
@@ -234,6 +235,34 @@ TEST_F (Folders, NameTheDamagedOrMissingFile)
   file ("manifest.json").resize (10);
   EXPECT_EQ (restored (),
              "ABORTED " + folder + "manifest.json: the manifest is truncated at offset 10");
+}
+
+/* A snapshot of a different version must not be taken for a damaged one. */
+TEST_F (Folders, NameTheVersion)
+{
+  const std::string current = "\"version\":2";
+  const struct
+  {
+    int version;
+    const char *word;
+  } others[] = { { 1, "older" }, { 3, "newer" } };
+
+  ASSERT_EQ (write (options, &info), "");
+  std::string whole = file ("manifest.json");
+  for (const auto &other : others)
+    {
+      std::string text = whole.substr (0, whole.size () - 22);
+      char trailer[23];
+
+      ASSERT_NE (text.find (current), std::string::npos);
+      text.replace (text.find (current), current.size (),
+                    "\"version\":" + std::to_string (other.version));
+      g_snprintf (trailer, sizeof trailer, ",\"crc32c\":\"%08x\"}\n",
+                  tps_crc32c (0, text.data (), text.size ()));
+      file ("manifest.json") = text + trailer;
+      EXPECT_THAT (restored (), testing::HasSubstr (std::string ("the format is ") + other.word
+                                                    + " than version 2 at offset"));
+    }
 }
 
 /* Uses a real file system: direct writes, removed folders, and lengths that are not multiples of
