@@ -528,20 +528,23 @@ judge (const TpsPushWindow *window, TpsPushClient *client, const TpsPushRequest 
 
 /* ---- new pushes ------------------------------------------------------------------------------ */
 
-/* Refuses a new client, because the share of its tenant is full. */
+/* Refuses a new client, because the share of its tenant, or the memory of all shares, is full. The
+ * totals of all callers must not be told to one of them. */
 static TpsPushVerdict
 refuse_client (TpsPushWindow *window, const TpsPushShare *share, const TpsPushRequest *request,
                GError **error)
 {
+  gsize max_members = get_max_members (window, share);
+
   g_set_error (
       error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
       "client %s: no room to remember its pushes: %s%s already used %u client names, of at "
-      "most %" G_GSIZE_FORMAT ", and all callers %u, of at most %" G_GSIZE_FORMAT
-      "; a name is forgotten after %" G_GINT64_FORMAT " s without a push, or by "
-      "Node.forget_push_clients",
+      "most %" G_GSIZE_FORMAT "%s; a name is forgotten after %" G_GINT64_FORMAT
+      " s without a push, or by Node.forget_push_clients",
       request->client, share->tenant != NULL ? "tenant " : "callers without a tenant",
-      share->tenant != NULL ? share->tenant : "", share->n_clients, get_max_members (window, share),
-      count_clients (window), get_max_sum (window), window->options.floor_idle_ns / 1000000000);
+      share->tenant != NULL ? share->tenant : "", share->n_clients, max_members,
+      share->n_clients < max_members ? ", and other callers all that remain" : "",
+      window->options.floor_idle_ns / 1000000000);
   return TPS_PUSH_REFUSED;
 }
 

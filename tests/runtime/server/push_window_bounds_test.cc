@@ -48,8 +48,8 @@ TEST_F (SmallPushWindow, newNamesAreRefusedWhenFloorsAreUsedUp)
   EXPECT_EQ (
       message,
       "client h: no room to remember its pushes: callers without a tenant already used 7 client "
-      "names, of at most 7, and all callers 7, of at most 10; a name is forgotten after 0 s without "
-      "a push, or by Node.forget_push_clients");
+      "names, of at most 7; a name is forgotten after 0 s without a push, or by "
+      "Node.forget_push_clients");
   for (const char *client : { "a", "b", "c", "d" })
     EXPECT_EQ (begin (client, 1), STALE);
   for (const char *client : { "e", "f", "g" })
@@ -175,6 +175,18 @@ TEST_F (SharedPushWindow, aTenantExhaustsOnlyItsOwnShare)
   EXPECT_EQ (push_of ("b", "b early", 2), NEW);
   EXPECT_EQ (flood ("b"), 9);
   EXPECT_NE (begin ("b early", 2), NEW);
+}
+
+TEST_F (SharedPushWindow, aRefusalTellsNoTotals)
+{
+  EXPECT_EQ (flood (nullptr), 160);
+  for (const char *tenant : { "a", "b", "c", "d", "e", "f", "g", "h" })
+    ASSERT_EQ (flood (tenant), 10) << tenant;
+  EXPECT_EQ (flood ("i"), 0);
+  EXPECT_NE (message.find ("tenant i already used 0 client names, of at most 10, and other callers "
+                           "all that remain; "),
+             std::string::npos)
+      << message;
 }
 
 /* The windows of a tenant become floors only for its own windows, unless it has the most. */
