@@ -22,7 +22,7 @@ struct TpsPushFloors
   TpsBudget *budget;
   TpsSlab records;     /* of Entry */
   GHashTable *entries; /* a set of Entry */
-  GQueue recent;       /* of Entry, least recently used first */
+  GQueue recent;       /* of Entry, nearly: least recently used first */
   GQueue sides[2];     /* of Entry */
   TpsExportSide passed_side;
 };
@@ -176,7 +176,7 @@ find_entry (TpsPushFloors *floors, const gchar *client)
   return g_hash_table_lookup (floors->entries, &key);
 }
 
-/* Adds a copy of `made`, whose name must be set, as the most recently used floor. */
+/* Adds a copy of `made`, whose name must be set. */
 static void
 add_entry (TpsPushFloors *floors, const Entry *made)
 {
@@ -191,12 +191,12 @@ add_entry (TpsPushFloors *floors, const Entry *made)
 
 void
 tps_push_floors_add (TpsPushFloors *floors, const gchar *client, const TpsHeldFloor *held,
-                     gint64 now_ns)
+                     gint64 heard_ns)
 {
   Entry entry = key_of (client);
 
   entry.held = *held;
-  entry.heard_ns = now_ns;
+  entry.heard_ns = heard_ns;
   add_entry (floors, &entry);
 }
 

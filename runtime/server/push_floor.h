@@ -86,17 +86,18 @@ typedef struct
 TpsPushFloors *tps_push_floors_new (gint64 idle_ns, TpsBudget *budget);
 void tps_push_floors_free (TpsPushFloors *floors);
 
-/* Forgets floors whose idle time has passed. */
+/* Forgets floors whose idle time has passed. The floors are nearly in the order of this time: if a
+ * floor was added after a floor with a longer way to go, it is forgotten with that one. */
 void tps_push_floors_expire (TpsPushFloors *floors, gint64 now_ns);
 
 /* Forgets the floors of `share` whose clients have been silent for `idle_ns`. */
 void tps_push_floors_forget (TpsPushFloors *floors, const TpsPushShare *share, gint64 idle_ns,
                              gint64 now_ns);
 
-/* Adds the floor of a client that has none. The client is a member of the share already, and its
- * charge of TPS_PUSH_FLOOR_BYTES now belongs to the floor. */
+/* Adds the floor of a client that has none, and whose last request came at `heard_ns`. The client is
+ * a member of the share already, and its charge of TPS_PUSH_FLOOR_BYTES now belongs to the floor. */
 void tps_push_floors_add (TpsPushFloors *floors, const gchar *client, const TpsHeldFloor *held,
-                          gint64 now_ns);
+                          gint64 heard_ns);
 
 /* Returns the floor of a client, borrowed until the next call; NULL if the client has none. Its
  * idle time begins anew at `now_ns`. */

@@ -218,7 +218,7 @@ shrink_to_floor (TpsPushWindow *window, TpsPushClient *client)
     }
   forget (window, client, client->n_pushes);
   held = (TpsHeldFloor) { client->floor, client->share, client->side };
-  tps_push_floors_add (window->floors, client->name, &held, now_ns);
+  tps_push_floors_add (window->floors, client->name, &held, client->heard_ns);
   client->n_bytes -= TPS_PUSH_FLOOR_BYTES;
   client->share->n_bytes -= TPS_PUSH_FLOOR_BYTES;
   drop_window (window, client);

@@ -63,14 +63,14 @@ TEST_F (SmallPushWindow, floorsExpireWhenTheirClientsAreIdle)
   for (const char *client : { "a", "b", "c", "d", "e", "f", "g" })
     {
       push (client, 1, 1);
-      now_ns += 10; /* floors of a to d at 30 to 60 */
+      now_ns += 10; /* pushes of a to g at 0 to 60, floors of a to d */
     }
-  now_ns = 1029;
+  now_ns = 999;
   EXPECT_EQ (begin ("b", 1), STALE); /* counts as activity of b */
   EXPECT_EQ (begin ("h", 1), EXHAUSTED);
-  now_ns = 1030;
+  now_ns = 1000;
   EXPECT_EQ (push ("h", 1, 1), NEW) << "a is forgotten";
-  now_ns = 1060;
+  now_ns = 1030;
   EXPECT_EQ (begin ("b", 1), STALE);
   EXPECT_EQ (push ("c", 1, 1), NEW);
 }
@@ -286,6 +286,17 @@ TEST_F (SharedPushWindow, forgetsTheSilentClientsOfATenant)
   EXPECT_EQ (flood (nullptr), 160);
   EXPECT_EQ (tps_push_window_forget (window, nullptr, 0), 160u);
   EXPECT_EQ (flood (nullptr), 160);
+}
+
+/* The drop of a window is no activity of its client. */
+TEST_F (SharedPushWindow, theIdleTimeOfAFloorBeginsWithTheLastPush)
+{
+  ASSERT_EQ (flood ("a"), 10);
+  now_ns = 600;
+  for (const char *tenant : { "b", "c", "d" }) /* some clients of a have floors then */
+    ASSERT_EQ (flood (tenant), 10);
+  EXPECT_EQ (tps_push_window_forget (window, "a", 601), 0u);
+  EXPECT_EQ (tps_push_window_forget (window, "a", 600), 10u);
 }
 
 /* ---- budgets -------------------------------------------------------------------------------- */
