@@ -228,7 +228,7 @@ dump (Program *program, TpsDisk *disk)
 /* ---- truncate -------------------------------------------------------------------------------- */
 
 /* Removes the records. If the log is in a data directory, the directory must not require them any
- * more. */
+ * more, unless they could not be removed. */
 static gboolean
 remove_records (const Program *program, TpsDisk *disk, gint64 last_lsn, GError **error)
 {
@@ -236,14 +236,22 @@ remove_records (const Program *program, TpsDisk *disk, gint64 last_lsn, GError *
   g_autofree gchar *above = g_path_get_dirname (path);
   g_autofree gchar *format = g_build_filename (above, TPS_DATA_FOLDER_FORMAT, NULL);
   g_autoptr (TpsDataFolder) data = NULL;
+  gint64 needed_lsn = 0;
 
   if (access (format, F_OK) == 0)
     {
       data = tps_data_folder_open (disk, above, error);
-      if (data == NULL || !tps_data_folder_lower (data, last_lsn, error))
+      if (data == NULL)
+        return FALSE;
+      needed_lsn = tps_data_folder_get_lsn (data);
+      if (!tps_data_folder_lower (data, last_lsn, error))
         return FALSE;
     }
-  return tps_log_truncate (disk, program->folder, last_lsn, error);
+  if (tps_log_truncate (disk, program->folder, last_lsn, error))
+    return TRUE;
+  if (data != NULL)
+    tps_data_folder_raise (data, needed_lsn, 0);
+  return FALSE;
 }
 
 static gint

@@ -331,4 +331,17 @@ TEST (DataFolder, thatWasMovedOrCutOnPurposeIsUsed)
   EXPECT_THAT (counts_of (folder), ElementsAre (1, 1, 0, 0)) << "the loss was accepted";
 }
 
+TEST (DataFolder, isStillProtectedAfterATruncationThatFailed)
+{
+  const std::string folder = make_parts ();
+
+  fs::remove (folder + segment (1));
+  ServerProcess truncate ({ "truncate", folder, "--last-lsn=1", "--force" },
+                          "plugin/app/thriftps_log");
+  EXPECT_THAT (truncate.ReadErrors (), HasSubstr ("there is no record of LSN 1"));
+  EXPECT_EQ (truncate.Wait (), 1);
+  remove_segments (folder);
+  EXPECT_THAT (refusal (folder), HasSubstr ("had reached LSN 4"));
+}
+
 } // namespace thriftps_test
