@@ -390,7 +390,8 @@ TEST (ThriftpsServer, TakesFlagsFromAFile)
 TEST (ThriftpsServer, NamesTheFileWhoseFlagsAreBad)
 {
   std::string path = TemporaryFolder () + "/config.json";
-  const std::string deep = "/* \" */" + std::string (1000000, '['); // json-glib would overflow the stack
+  const std::string deep = "/* \" */"
+                           + std::string (1000000, '['); // json-glib would overflow the stack
   const char *const contents[][2] = {
     { deep.c_str (), "more than 16384 brackets" },
     { "{\"nonsense\": 1}", "nonsense" },
