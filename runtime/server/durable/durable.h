@@ -150,7 +150,8 @@ void tps_durable_flush (TpsDurable *durable, TpsLogDone done, gpointer user_data
 
 /* Prepares the end of the process, so that a delay of the rest of the stop loses nothing: further
  * commands of durability INTERVAL are answered when they are on the disk, and `done` is called when
- * all commands that were answered before are. Otherwise as tps_durable_flush(). */
+ * all commands that were answered before are. May be called while the server recovers, too: no
+ * command has then been answered. Thread: any. */
 void tps_durable_prepare_stop (TpsDurable *durable, TpsLogDone done, gpointer user_data);
 
 /* ---- followers of the log -------------------------------------------------------------------- */

@@ -129,6 +129,27 @@ TEST_F (Durable, tablesAndTheirPushesAreThereAfterARestart)
     }
 }
 
+TEST_F (Durable, aStopMayBePreparedDuringTheRecovery)
+{
+  std::promise<int> code;
+
+  EXPECT_EQ (server->create ("emb"), 0);
+  server.reset ();
+  server.reset (new Server (disk.get (), folder, TPS_DURABILITY_INTERVAL));
+  EXPECT_EQ (server->phase (), TPS_DURABLE_RECOVERING);
+  tps_durable_prepare_stop (
+      server->durable,
+      [] (gpointer user_data, gint64, const GError *error) {
+        static_cast<std::promise<int> *> (user_data)->set_value (error != nullptr ? error->code
+                                                                                  : 0);
+      },
+      &code);
+  EXPECT_EQ (code.get_future ().get (), 0);
+  EXPECT_EQ (server->recover (), "");
+  EXPECT_EQ (server->row ("emb"), all (0));
+  EXPECT_EQ (server->create ("more"), 0);
+}
+
 /* Restarts, from the log and from a snapshot, must not change the random bits. */
 TEST_F (Durable, stochasticRoundingContinuesAfterARestart)
 {
