@@ -81,11 +81,14 @@ tps_http_guard_examine (const gchar *bytes, gsize n_bytes, gsize *n_request)
     return 400;
   if (n_head == 0)
     return n_bytes < TPS_HTTP_MAX_HEAD_BYTES ? 0 : 431;
-  if (memchr (bytes, '\0', n_head) != NULL)
+  if (memchr (bytes, '\0', n_head) != NULL
+      || g_strstr_len (bytes, (gssize) strcspn (bytes, "\n"), "%00") != NULL)
     return 400;
   status = examine_lines (bytes, n_head, &n_body);
   *n_request = n_head + (gsize) MAX (n_body, 0);
-  return status == 200 && n_bytes < *n_request ? 0 : status;
+  if (status == 200 && n_bytes < *n_request)
+    return 0;
+  return status == 200 && memchr (bytes, '\0', *n_request) != NULL ? 400 : status;
 }
 
 /* ---- headers -------------------------------------------------------------------------------- */

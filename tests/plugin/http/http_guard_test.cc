@@ -52,7 +52,12 @@ TEST (HttpGuard, RefusesRequestsThatWouldCostMemory)
     EXPECT_EQ (examine_with ("Content-Length: " + std::string (length) + "\r\n"), 413u);
   for (const char *length : { "", "-1", "+1", "1 2", "1,1", "1\r\nContent-Length: 1" })
     EXPECT_EQ (examine_with ("Content-Length: " + std::string (length) + "\r\n"), 400u) << length;
+  EXPECT_EQ (examine_with ("a: %00\r\n"), 200u);
   gsize n_request;
+  EXPECT_EQ (Examine ("GET /tables?after=a%00b HTTP/1.1\r\n\r\n", &n_request), 400u);
+  EXPECT_EQ (
+      Examine (std::string ("POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\na\0b", 41), &n_request),
+      400u);
   EXPECT_EQ (Examine ("\r\nGET / HTTP/1.1\r\n\r\n", &n_request), 400u);
   EXPECT_EQ (Examine (std::string (TPS_HTTP_MAX_HEAD_BYTES - 1, 'a'), &n_request), 0u);
   EXPECT_EQ (Examine (std::string (TPS_HTTP_MAX_HEAD_BYTES, 'a'), &n_request), 431u);

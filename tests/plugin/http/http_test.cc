@@ -358,7 +358,7 @@ TEST (Http, StreamsDoNotGiveWay)
   std::string refused = servers.Get ("/healthz");
   EXPECT_THAT (refused, StartsWith ("HTTP/1.1 503"));
   EXPECT_THAT (refused, HasSubstr ("Retry-After"));
-  EXPECT_THAT (log.WaitFor ("http_refused"), HasSubstr ("Connections"));
+  EXPECT_THAT (log.WaitFor ("http_refused"), HasSubstr ("too many connections"));
 }
 
 TEST (Http, TooManyStreamsAreRefused)
@@ -461,6 +461,7 @@ TEST (Http, HostileBytesDoNoHarm)
       EXPECT_THAT (servers.Get ("/healthz"), StartsWith ("HTTP/1.1 200")) << bytes.substr (0, 80);
     }
   EXPECT_THAT (servers.Get ("/connections?limit=0"), StartsWith ("HTTP/1.1 400"));
+  EXPECT_THAT (servers.Get ("/connections?limit=5%00x"), StartsWith ("HTTP/1.1 400"));
   EXPECT_THAT (servers.Get ("/tables?limit=10001"), HasSubstr ("limit: expected a number from 1"));
 }
 
