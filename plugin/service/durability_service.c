@@ -139,10 +139,9 @@ check_tables (TpsCall *call, const TpsTableSource *source, GError **error)
 static void
 go_on_reading (Reading *reading, TpsDurable *durable)
 {
-  TpsTenant *tenant = tps_call_get_tenant (reading->call);
   g_autoptr (GError) error = NULL;
 
-  reading->source.tenant = tenant != NULL ? tps_tenant_get_name (tenant) : NULL;
+  reading->source.tenant = tps_call_get_tenant_name (reading->call);
   if (check_tables (reading->call, &reading->source, &error))
     tps_durable_restore (durable, &reading->source, answer_reading, reading);
   else

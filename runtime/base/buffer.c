@@ -425,8 +425,10 @@ check_class (guint size_class, gsize n_bytes, GError **error)
   return FALSE;
 }
 
-TpsBuffer *
-tps_buffer_pool_get (TpsBufferPool *pool, gsize n_bytes, GError **error)
+static TpsBuffer *
+get_buffer (TpsBufferPool *pool, gsize n_bytes,
+            TpsBuffer *(*make) (TpsBufferPool *pool, guint size_class, GError **error),
+            GError **error)
 {
   guint size_class = class_in (pool, n_bytes);
   TpsBuffer *buffer;
@@ -435,22 +437,20 @@ tps_buffer_pool_get (TpsBufferPool *pool, gsize n_bytes, GError **error)
     return NULL;
   buffer = find_kept (pool, size_class);
   if (buffer == NULL)
-    buffer = allocate_charged (pool, size_class, error);
+    buffer = make (pool, size_class, error);
   return buffer != NULL ? begin_use (pool, buffer, n_bytes) : NULL;
+}
+
+TpsBuffer *
+tps_buffer_pool_get (TpsBufferPool *pool, gsize n_bytes, GError **error)
+{
+  return get_buffer (pool, n_bytes, allocate_charged, error);
 }
 
 TpsBuffer *
 tps_buffer_pool_get_empty (TpsBufferPool *pool, gsize n_bytes, GError **error)
 {
-  guint size_class = class_in (pool, n_bytes);
-  TpsBuffer *buffer;
-
-  if (!check_class (size_class, n_bytes, error))
-    return NULL;
-  buffer = find_kept (pool, size_class);
-  if (buffer == NULL)
-    buffer = allocate (pool, size_class, error);
-  return buffer != NULL ? begin_use (pool, buffer, n_bytes) : NULL;
+  return get_buffer (pool, n_bytes, allocate, error);
 }
 
 gboolean

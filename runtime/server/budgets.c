@@ -67,8 +67,8 @@ with_flag (TpsBudget *budget, const gchar *flag)
 }
 
 /* Reserves room for small requests and replies, which must succeed regardless of the memory that
- * tables, windows, large requests and large replies hold. Most lookups and pushes are small, and so
- * are the calls that release memory. Windows may use half of the reserved room too, because a
+ * the other budgets, large requests and large replies hold. Most lookups and pushes are small, and
+ * so are the calls that release memory. Push windows may use half of the reserved room, because a
  * server full of tables must still be able to remember the pushes that it applies. */
 static void
 set_headrooms (const TpsBudgets *budgets)
