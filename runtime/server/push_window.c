@@ -14,6 +14,10 @@
  * and for running pushes after the first one. */
 #define CLIENT_OVERHEAD_BYTES 64
 
+/* The number of clients that a tenant may have even if the clients of all tenants reach the limit
+ * of their sum; less in a small window. */
+#define MIN_MEMBERS ((gsize) 256)
+
 #define NS_PER_MS ((gint64) 1000000)
 
 gint64
@@ -181,7 +185,9 @@ has_room_for_client (TpsPushWindow *window, TpsPushShare *share)
   while (share->n_clients >= max_members && share->recent.head != NULL
          && is_idle (share->recent.head->data, window->options.floor_idle_ns, now_ns))
     forget_client (window, share->recent.head->data);
-  return share->n_clients < max_members && count_clients (window) < get_max_sum (window);
+  return share->n_clients < max_members
+         && (count_clients (window) < get_max_sum (window)
+             || share->n_clients < MIN (MIN_MEMBERS, max_members / 8));
 }
 
 /* ---- floors ---------------------------------------------------------------------------------- */
