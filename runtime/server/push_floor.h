@@ -94,8 +94,9 @@ void tps_push_floors_expire (TpsPushFloors *floors, gint64 now_ns);
 void tps_push_floors_forget (TpsPushFloors *floors, const TpsPushShare *share, gint64 idle_ns,
                              gint64 now_ns);
 
-/* Adds the floor of a client that has none, and whose last request came at `heard_ns`. The client is
- * a member of the share already, and its charge of TPS_PUSH_FLOOR_BYTES now belongs to the floor. */
+/* Adds the floor of a client that has none, and whose last request came at `heard_ns`. The client
+ * is a member of the share already, and its charge of TPS_PUSH_FLOOR_BYTES now belongs to the
+ * floor. */
 void tps_push_floors_add (TpsPushFloors *floors, const gchar *client, const TpsHeldFloor *held,
                           gint64 heard_ns);
 

@@ -399,7 +399,8 @@ class Tables(AccessTest):
                 self.assert_fails(ErrorCode.PERMISSION_DENIED,
                                   lambda: durability.restore(["nothing"], []), "table *")
                 self.assert_fails(ErrorCode.PERMISSION_DENIED,
-                                  lambda: wire.of(Node).forget_push_clients("default", 0), "table *")
+                                  lambda: wire.of(Node).forget_push_clients("default", 0),
+                                  "table *")
             with self.wire(server, "owner") as wire:
                 self.assertEqual(list_names(wire), ["mine.2", "yours.1"])
                 wire.of(Durability).read_log(1, 100, 0)
