@@ -173,7 +173,7 @@ TEST (PushIds, ExpireAfterAnImportAsBefore)
 {
   Window from (1, 100), to (2, 100);
 
-  for (now_ns = 0; now_ns < 100; now_ns += 10) /* floors of clients 0 to 8 at 10, 20, ... */
+  for (now_ns = 0; now_ns < 100; now_ns += 10) /* clients 0 to 8 get floors */
     from.push ("client" + std::to_string (now_ns / 10), 7, 1);
   now_ns = 900;
   EXPECT_EQ (from.ask ("client0", 7), TPS_PUSH_REFUSED); /* expires last now, at 1900 */
@@ -181,7 +181,10 @@ TEST (PushIds, ExpireAfterAnImportAsBefore)
   EXPECT_EQ (to.count_floors (), 9u);
   for (gsize n_expired = 1; n_expired <= 8; n_expired++)
     {
-      now_ns = 1010 + static_cast<gint64> (n_expired) * 10;
+      now_ns = 999 + static_cast<gint64> (n_expired) * 10;
+      EXPECT_EQ (to.ask ("other", 1), TPS_PUSH_NEW);
+      EXPECT_EQ (to.count_floors (), 10 - n_expired) << now_ns;
+      now_ns++; /* 1000 after the last push of client `n_expired` */
       EXPECT_EQ (to.ask ("other", 1), TPS_PUSH_NEW);
       EXPECT_EQ (to.count_floors (), 9 - n_expired) << now_ns;
     }
