@@ -501,6 +501,7 @@ get_update (Body *body, TpsCommand *command)
   for (guint i = 0; i < update->n_contributions && !body->is_bad; i++)
     {
       contributions[i].trainer = (gint32) get_u32 (body);
+      body->is_bad |= contributions[i].trainer < 0;
       contributions[i].gradients = get_gradients (body, update->n_parameters);
     }
   update->contributions = contributions;

@@ -221,14 +221,15 @@ remember_ids (TpsModelServer *server, const TpsCommand *command, gint64 version,
 }
 
 /* Calls begin after the replay, so no other thread changes the server's fields, and they may be
- * read without the lock. */
+ * read without the lock. The record may be of a server with more trainers; nobody can ask for the
+ * last answer to a trainer that no longer exists. */
 static gboolean
 replay_update (TpsModelServer *server, const TpsCommand *replayed, GError **error)
 {
   const TpsCommandUpdate *record = &replayed->update;
-  guint n = record->n_contributions;
+  guint n = record->n_contributions, n_known = 0;
   g_autofree const TpsTensor **gradients = g_new (const TpsTensor *, n);
-  g_autofree gint32 *trainers = g_new (gint32, n);
+  g_autofree gint32 *trainers = g_new (gint32, n), *known = g_new (gint32, n);
   g_autoptr (GPtrArray)
       dropped = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_model_version_unref);
   TpsUpdatingJob job = { .n_took_part = n, .trainers = trainers, .gradients = gradients };
@@ -240,6 +241,8 @@ replay_update (TpsModelServer *server, const TpsCommand *replayed, GError **erro
     {
       gradients[i] = record->contributions[i].gradients;
       trainers[i] = record->contributions[i].trainer;
+      if (trainers[i] >= 0 && (guint) trainers[i] < server->options.n_trainers)
+        known[n_known++] = trainers[i];
     }
   if (server->model == NULL)
     {
@@ -253,7 +256,8 @@ replay_update (TpsModelServer *server, const TpsCommand *replayed, GError **erro
   tps_model_update_end (&update);
   newest = tps_trained_model_get_newest (server->model);
   tps_updating_skip_version (server->updating);
-  tps_kept_versions_add (&server->kept, newest, trainers, n, dropped);
+  if (n_known > 0)
+    tps_kept_versions_add (&server->kept, newest, known, n_known, dropped);
   command = tps_model_command_admit_update (server, &job, newest->n_parameters);
   tps_mutex_unlock (&server->shell.lock);
   return tps_model_command_finish_and_wait (command, error)

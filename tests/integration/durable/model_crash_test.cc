@@ -347,6 +347,50 @@ TEST (ModelWithoutDurability, IsRestoredFromTheLastSnapshot)
     }
 }
 
+/* A record lists the trainers of its update, and a server may be restarted with fewer trainers. */
+TEST (ModelWithFewerTrainers, IsReplayed)
+{
+  for (gint32 n_trainers : { 64, 8 })
+    for (bool is_killed : { true, false })
+      {
+        const std::string folder = new_folder ();
+        DataServer many (folder, { "--ntrainer=" + std::to_string (n_trainers) });
+        DataServer one (folder, { "--ntrainer=1" });
+        ModelStory story (1);
+        std::vector<std::unique_ptr<RawClient>> trainers;
+        Values newest;
+
+        ASSERT_TRUE (many.start ()) << many.process ().ReadErrors ();
+        many.wait_until_live ();
+        for (gint32 trainer = 0; trainer < n_trainers; trainer++)
+          trainers.push_back (std::make_unique<RawClient> (many.address ()));
+        init_model (*trainers[0], story);
+        for (int update = 0; update < 20; update++)
+          {
+            gint64 number = story.next ();
+
+            for (gint32 trainer = 0; trainer < n_trainers; trainer++)
+              send_update (*trainers[static_cast<size_t> (trainer)], story, number, trainer);
+            for (auto &trainer : trainers)
+              ASSERT_EQ (read_model (trainer->Receive ()).version, number + 1);
+          }
+        newest = get_model (*trainers[0]).values;
+        is_killed ? many.kill () : static_cast<void> (many.stop ());
+        for (int i = 0; i < 3; i++) /* from the records, and from a snapshot */
+          {
+            ASSERT_TRUE (one.start ()) << one.process ().ReadErrors ();
+            one.wait_until_live ();
+            RawClient connection (one.address ());
+            EXPECT_EQ (get_model (connection).values, newest) << n_trainers;
+            EXPECT_EQ (update_model (connection, story, story.last ()).values, newest)
+                << "the update is known";
+            story.next ();
+            newest = update_model (connection, story, story.last ()).values;
+            ASSERT_EQ (one.stop (), 0) << one.process ().ReadErrors ();
+          }
+      }
+}
+
 INSTANTIATE_TEST_SUITE_P (Modes, ModelCrash, testing::ValuesIn (kModes),
                           [] (const auto &tested) { return std::string (tested.param.name); });
 

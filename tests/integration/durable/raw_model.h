@@ -101,22 +101,30 @@ get_model (RawClient &connection)
   return read_model (connection.Call ("ParameterServer:get_model"));
 }
 
-/* Sends update `number` of the only trainer. The sequence number of its push id is also
- * `number`. */
+/* Sends update `number` of a trainer without waiting for the reply. The sequence number of its push
+ * id is also `number`. */
+inline void
+send_update (RawClient &connection, const ModelStory &story, gint64 number, gint32 trainer)
+{
+  auto tensors = updating_test::to_tensors (kModelShapes, story.gradients (number));
+  std::string client = "trainer" + (trainer > 0 ? std::to_string (trainer) : "");
+  TpsUpdateModelArguments arguments = {};
+
+  arguments.trainer = trainer;
+  arguments.gradients = { static_cast<guint> (tensors.size ()), tensors.data () };
+  arguments.push = { &client[0], number };
+  connection.Send ("ParameterServer:update_and_fetch_model", static_cast<gint32> (number),
+                   fields_of<tps_update_and_fetch_model_rpc> (&arguments));
+  for (TpsTensor &tensor : tensors)
+    tps_tensor_clear (&tensor);
+}
+
+/* Sends update `number` of the only trainer. */
 inline ModelReply
 update_model (RawClient &connection, const ModelStory &story, gint64 number)
 {
-  auto tensors = updating_test::to_tensors (kModelShapes, story.gradients (number));
-  TpsUpdateModelArguments arguments = {};
-
-  arguments.gradients = { static_cast<guint> (tensors.size ()), tensors.data () };
-  arguments.push = { const_cast<gchar *> ("trainer"), number };
-  ModelReply answer = read_model (
-      connection.Call ("ParameterServer:update_and_fetch_model",
-                       fields_of<tps_update_and_fetch_model_rpc> (&arguments)));
-  for (TpsTensor &tensor : tensors)
-    tps_tensor_clear (&tensor);
-  return answer;
+  send_update (connection, story, number, 0);
+  return read_model (connection.Receive ());
 }
 
 inline void
