@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "runtime/base/durability.h"
 #include "runtime/server/push_window_private.h"
 
 /* The format is little-endian, and records are copied to and from memory as they are. */
@@ -204,6 +205,12 @@ find_share (TpsPushWindow *window, const guint8 *tenant, gsize n_tenant)
   return tps_push_window_find_share (window, name);
 }
 
+static gboolean
+is_lsn (gint64 lsn)
+{
+  return lsn >= 0 && lsn <= TPS_MAX_COUNT;
+}
+
 /* Returns TRUE if the record has the length of its texts and its pushes. `rest` is the record after
  * its fixed part, and need not be aligned. */
 static gboolean
@@ -212,23 +219,25 @@ check_window (const WindowRecord *record, const guint8 *rest)
   guint64 n_texts = (guint64) padded (record->n_name) + padded (record->n_tenant);
   guint64 n_rest = record->head.n_bytes - sizeof *record;
 
-  return record->n_name > 0 && n_texts <= n_rest
+  return record->n_name > 0 && is_lsn (record->last_lsn) && is_lsn (record->now.lsn)
+         && is_lsn (record->earlier.lsn) && n_texts <= n_rest
          && record->n_pushes == (n_rest - n_texts) / sizeof (TpsRememberedPush)
          && (n_rest - n_texts) % sizeof (TpsRememberedPush) == 0 && is_text (rest, record->n_name)
          && is_text (rest + padded (record->n_name), record->n_tenant);
 }
 
 static gboolean
-are_ascending (const TpsPushClient *client)
+are_valid (const TpsPushClient *client)
 {
-  for (guint i = 1; i < client->n_pushes; i++)
-    if (client->pushes[i - 1].sequence >= client->pushes[i].sequence)
+  for (guint i = 0; i < client->n_pushes; i++)
+    if (!is_lsn (client->pushes[i].lsn)
+        || (i > 0 && client->pushes[i - 1].sequence >= client->pushes[i].sequence))
       return FALSE;
   return TRUE;
 }
 
 /* Adds the pushes of a record to an empty window. If there is no room for them, raises the floor
- * instead. FALSE: the pushes are not in ascending order. */
+ * instead. FALSE: the pushes are not valid, or not in ascending order. */
 static gboolean
 add_pushes (TpsPushWindow *window, TpsPushClient *client, const guint8 *pushes, guint n)
 {
@@ -239,11 +248,13 @@ add_pushes (TpsPushWindow *window, TpsPushClient *client, const guint8 *pushes, 
       memcpy (client->pushes, pushes, n * sizeof push);
       client->n_pushes = n;
       window->n_remembered += n;
-      return are_ascending (client);
+      return are_valid (client);
     }
   for (guint i = 0; i < n; i++)
     {
       memcpy (&push, pushes + i * sizeof push, sizeof push);
+      if (!is_lsn (push.lsn))
+        return FALSE;
       tps_push_floor_raise (&client->floor, push.sequence, push.lsn);
     }
   return TRUE;
@@ -296,7 +307,7 @@ read_record (TpsPushWindow *window, const Head *head, const guint8 *bytes, GErro
   if (head->kind == FLOOR_RECORD && head->n_bytes >= sizeof floor)
     {
       memcpy (&floor, bytes, sizeof floor);
-      return floor.n_tenant <= head->n_bytes
+      return is_lsn (floor.now.lsn) && is_lsn (floor.earlier.lsn) && floor.n_tenant <= head->n_bytes
              && head->n_bytes == sizeof floor + padded (floor.n_tenant)
              && is_text (bytes + sizeof floor, floor.n_tenant)
              && add_floor (window, &floor, bytes + sizeof floor, error);

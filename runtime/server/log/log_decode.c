@@ -64,7 +64,7 @@ is_possible_group (const GroupHeader *header)
 {
   return header->n_bytes >= TPS_DISK_BLOCK && header->n_bytes % TPS_DISK_BLOCK == 0
          && header->n_bytes <= G_MAXINT64 - header->offset && header->first_lsn > 0
-         && header->n_records > 0;
+         && header->first_lsn <= TPS_MAX_COUNT && header->n_records > 0;
 }
 
 TpsHeadVerdict
@@ -97,7 +97,7 @@ tps_record_decode_head (const guint8 *bytes, TpsRecordHead *record)
 
   memcpy (&header, bytes, sizeof header);
   if (header.magic != RECORD_MAGIC || !check_header (&header, sizeof header, &header.header_crc)
-      || header.lsn <= 0 || header.body_bytes > G_MAXINT64
+      || header.lsn <= 0 || header.lsn > TPS_MAX_COUNT || header.body_bytes > G_MAXINT64
       || header.body_bytes % TPS_LOG_RECORD_ALIGNMENT != 0 || header.meta_bytes > header.body_bytes)
     return FALSE;
   *record = (TpsRecordHead) { .lsn = header.lsn,

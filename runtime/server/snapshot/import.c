@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "runtime/base/durability.h"
 #include "runtime/base/error.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/server/snapshot/import_read.h"
@@ -388,6 +389,7 @@ read_spec (Import *import, Source *source, GError **error)
   const gchar *text = tps_safetensors_reader_get_metadata (source->file, TPS_TABLE_FILE_SPEC);
   const gchar *steps = tps_safetensors_reader_get_metadata (source->file, TPS_TABLE_FILE_STEPS);
   TpsJsonReader json;
+  guint64 n_steps = 0;
 
   if (text == NULL)
     return TRUE;
@@ -398,8 +400,10 @@ read_spec (Import *import, Source *source, GError **error)
     return FALSE;
   source->has_spec = TRUE;
   source->shard = source->spec.shard;
-  if (steps != NULL)
-    import->table->n_steps = MAX (import->table->n_steps, g_ascii_strtoll (steps, NULL, 10));
+  if (steps != NULL
+      && !g_ascii_string_to_unsigned (steps, 10, 0, (guint64) TPS_MAX_COUNT / 2, &n_steps, NULL))
+    return fail (source, TPS_TABLE_FILE_STEPS " is not a number in [0, 2^61]", error);
+  import->table->n_steps = MAX (import->table->n_steps, (gint64) n_steps);
   return TRUE;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/crc32c.h"
+#include "runtime/base/durability.h"
 #include "runtime/base/error.h"
 #include "runtime/server/snapshot/spec_json.h"
 
@@ -289,14 +290,16 @@ fail (const gchar *what, const gchar *problem, gint64 offset, GError **error)
   return FALSE;
 }
 
-static guint64
-read_length (TpsJsonReader *json)
+/* Reads a length, an LSN, a version or a number of steps. */
+static gint64
+read_count (TpsJsonReader *json)
 {
-  gint64 n_bytes = tps_json_read_i64 (json);
+  gint64 count = tps_json_read_i64 (json);
 
-  if (n_bytes < 0)
-    tps_json_fail (json, "a negative length");
-  return (guint64) MAX (n_bytes, 0);
+  if (count >= 0 && count <= TPS_MAX_COUNT)
+    return count;
+  tps_json_fail (json, "a number outside [0, 2^62]");
+  return 0;
 }
 
 static void
@@ -311,7 +314,7 @@ read_file (TpsJsonReader *json, GString *key, TpsManifestFile *file)
         file->name = g_strdup (key->str);
       }
     else if (g_str_equal (key->str, "n_bytes"))
-      file->n_bytes = read_length (json);
+      file->n_bytes = (guint64) read_count (json);
     else if (g_str_equal (key->str, "header_crc32c"))
       file->header_crc32c = (guint32) tps_json_read_i64 (json);
     else
@@ -340,11 +343,11 @@ read_table (TpsJsonReader *json, GString *key, TpsManifestTable *table)
   tps_json_begin_object (json);
   while (tps_json_next_member (json, key))
     if (g_str_equal (key->str, "incarnation"))
-      table->incarnation = tps_json_read_i64 (json);
+      table->incarnation = read_count (json);
     else if (g_str_equal (key->str, "lsn"))
-      table->progress.lsn = tps_json_read_i64 (json);
+      table->progress.lsn = read_count (json);
     else if (g_str_equal (key->str, "n_steps"))
-      table->progress.n_steps = tps_json_read_i64 (json);
+      table->progress.n_steps = read_count (json);
     else if (g_str_equal (key->str, "spec"))
       tps_table_spec_read_json (json, &table->spec);
     else if (g_str_equal (key->str, "file"))
@@ -355,7 +358,6 @@ read_table (TpsJsonReader *json, GString *key, TpsManifestTable *table)
       tps_json_fail (json, "a table with an unknown member");
   if (json->problem == NULL
       && (table->file.name == NULL || table->spec.name == NULL || table->incarnation < 1
-          || table->progress.lsn < 0 || table->progress.n_steps < 0
           || !tps_table_spec_resolve (&table->spec, NULL)))
     tps_json_fail (json, "an incomplete table");
 }
@@ -385,7 +387,7 @@ read_versions (TpsJsonReader *json, GString *key, TpsManifestModel *model)
       tps_json_begin_object (json);
       while (tps_json_next_member (json, key))
         if (g_str_equal (key->str, "version"))
-          version->version = tps_json_read_i64 (json);
+          version->version = read_count (json);
         else if (g_str_equal (key->str, "file"))
           read_file (json, key, &version->file);
         else
@@ -408,7 +410,7 @@ read_answers (TpsJsonReader *json, TpsManifestModel *model)
       tps_json_begin_array (json);
       while (tps_json_next_element (json))
         if (n < G_N_ELEMENTS (pair))
-          pair[n++] = tps_json_read_i64 (json);
+          pair[n++] = read_count (json);
         else
           tps_json_fail (json, "more than a trainer and a version");
       answer = (TpsManifestAnswer) { pair[0], pair[1] };
@@ -440,9 +442,9 @@ static void
 read_model_member (TpsJsonReader *json, GString *key, TpsManifestModel *model)
 {
   if (g_str_equal (key->str, "lsn"))
-    model->lsn = tps_json_read_i64 (json);
+    model->lsn = read_count (json);
   else if (g_str_equal (key->str, "incarnation"))
-    model->incarnation = tps_json_read_i64 (json);
+    model->incarnation = read_count (json);
   else if (g_str_equal (key->str, "optimizer"))
     tps_optimizer_spec_read_json (json, &model->optimizer);
   else if (g_str_equal (key->str, "beginning"))
@@ -463,7 +465,7 @@ read_model_member (TpsJsonReader *json, GString *key, TpsManifestModel *model)
 static gboolean
 is_whole (const TpsManifestModel *model)
 {
-  if (model->lsn < 0 || model->incarnation < 0 || model->pushes.name == NULL)
+  if (model->pushes.name == NULL)
     return FALSE;
   for (guint i = 1; i < model->versions->len; i++)
     if (g_array_index (model->versions, TpsManifestVersion, i - 1).version
@@ -519,9 +521,9 @@ read_manifest (TpsJsonReader *json, GString *key, TpsManifest *manifest)
     else if (g_str_equal (key->str, "version"))
       read_version (json);
     else if (g_str_equal (key->str, "lsn"))
-      manifest->lsn = tps_json_read_i64 (json);
+      manifest->lsn = read_count (json);
     else if (g_str_equal (key->str, "end_lsn"))
-      manifest->end_lsn = tps_json_read_i64 (json);
+      manifest->end_lsn = read_count (json);
     else if (g_str_equal (key->str, "history"))
       {
         tps_json_read_string (json, key);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "runtime/base/durability.h"
 #include "runtime/base/error.h"
 #include "runtime/base/planted_bug.h"
 #include "runtime/base/sync.h"
@@ -392,6 +393,13 @@ tps_snapshot_locate (TpsDisk *disk, const gchar *path, TpsSnapshotInfo *info, GE
   tps_manifest_init (&manifest);
   if (folder == NULL || !tps_manifest_read (&manifest, disk, folder, error))
     return NULL;
+  if (manifest.end_lsn > TPS_MAX_COUNT / 2)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
+                   "snapshot %s: end_lsn %" G_GINT64_FORMAT " is above 2^61", folder,
+                   manifest.end_lsn);
+      return NULL;
+    }
   set_info (info, name, &manifest);
   return g_steal_pointer (&folder);
 }

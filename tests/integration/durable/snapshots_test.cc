@@ -10,11 +10,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <regex>
+#include <sstream>
 #include <thread>
 #include <tuple>
 
 #include "plugin/wire/wire_durability.h"
-#include "tests/integration/durable/data_server.h"
+#include "runtime/base/crc32c.h"
+#include "tests/integration/durable/raw_model.h"
 #include "tests/runtime/server/tables/tables.h"
 
 namespace thriftps_test {
@@ -225,6 +228,92 @@ TEST (Snapshots, areTakenCopiedAndRestored)
   third.wait_until_live ();
   expected[0] = -2;
   EXPECT_EQ (Caller (third).rows (), expected);
+}
+
+/* Replaces the number after each `member":`, a regular expression, in the manifest of a folder's only snapshot. */
+void
+set_in_manifest (const std::string &folder, const std::string &member, const std::string &number)
+{
+  auto snapshots = std::filesystem::directory_iterator (folder + "/snapshots");
+  const std::string path = snapshots->path ().string () + "/manifest.json";
+  std::stringstream text;
+  char trailer[40];
+
+  text << std::ifstream (path).rdbuf ();
+  std::string json = std::regex_replace (text.str (), std::regex ("(" + member + "\":)[0-9]+"),
+                                         "$01" + number);
+  ASSERT_NE (json, text.str ()) << member;
+  json.resize (json.rfind (",\"crc32c\""));
+  snprintf (trailer, sizeof trailer, ",\"crc32c\":\"%08x\"}\n",
+            tps_crc32c (0, json.data (), json.size ()));
+  std::ofstream (path) << json << trailer;
+}
+
+/* A server that counts on from such a number would overflow. */
+TEST (Snapshots, withHugeNumbersAreRefused)
+{
+  namespace fs = std::filesystem;
+  const std::string folder = new_folder ();
+  DataServer server (folder + "/first", { "--ntrainer=1" });
+  ModelStory story (1);
+
+  ASSERT_TRUE (server.start ());
+  server.wait_until_live ();
+  {
+    Caller caller (server);
+    RawClient connection (server.address ());
+
+    ASSERT_EQ (caller.create (emb ()), 0);
+    caller.push ({ 0 });
+    init_model (connection, story);
+    EXPECT_EQ (caller.snapshot (FALSE), 0);
+  }
+  ASSERT_EQ (server.stop (), 0);
+  for (const char *member : { "\"end_lsn", "n_steps", "\\{\"version", "incarnation", "\"lsn" })
+    for (const char *number : { "9223372036854775806", "9223372036854775807" })
+      {
+        const std::string copy = folder + "/copy";
+        DataServer other (folder + "/second", { "--ntrainer=1", "--restore-from=" + copy });
+
+        fs::remove_all (copy);
+        fs::remove_all (folder + "/second");
+        fs::copy (folder + "/first", copy, fs::copy_options::recursive);
+        set_in_manifest (copy, member, number);
+        ASSERT_FALSE (other.start ()) << member << " " << number;
+        EXPECT_EQ (other.process ().Wait (), 1);
+        EXPECT_THAT (other.process ().ReadErrors (), HasSubstr ("[0, 2^62]")) << member;
+      }
+}
+
+TEST (Snapshots, withInvalidNumbersOfStepsAreNotImported)
+{
+  const std::string folder = new_folder ();
+  DataServer server (folder + "/data", { "--import-dir=" + folder });
+
+  ASSERT_TRUE (server.start ());
+  server.wait_until_live ();
+  Caller caller (server);
+  for (const char *steps : { "9223372036854775807", "2305843009213693953", "-5", "abc", "", "1 " })
+    {
+      std::string header =
+          std::string ("{\"__metadata__\":{\"thriftps_table\":\"{\\\"name\\\":\\\"emb\\\",")
+          + R"(\"dim\":4,\"dtype\":1,\"shard\":{\"kind\":0,\"rows\":2,\"first_row\":0,)"
+            R"(\"n_rows\":2,\"index\":0,\"count\":0},\"initializer\":{\"kind\":1,\"seed\":0},)"
+            R"(\"optimizer\":{\"kind\":1,\"learning_rate\":1},\"durability\":0,)"
+            R"(\"place\":\"cpu\"}","thriftps_n_steps":")"
+          + steps + R"("},"emb.weight":{"dtype":"F32","shape":[2,4],"data_offsets":[0,32]}})";
+      gint64 length = static_cast<gint64> (header.size ());
+
+      std::ofstream (folder + "/x.safetensors", std::ios::binary)
+          << std::string (reinterpret_cast<char *> (&length), 8) << header
+          << std::string (32, '\0');
+      EXPECT_EQ (caller.import (Spec ("emb", 2, 4).zeros ().optimizer (TPS_OPTIMIZER_SGD, 1),
+                                { "x.safetensors" }),
+                 -1)
+          << steps;
+      EXPECT_EQ (caller.code, kInvalid);
+      EXPECT_THAT (caller.text, HasSubstr ("thriftps_n_steps")) << steps;
+    }
 }
 
 /* A crash during a snapshot, or an operator, has left these. */

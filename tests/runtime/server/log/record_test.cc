@@ -210,6 +210,9 @@ TEST (LogHeads, ForeignAndEmptyAreNotDamaged)
   EXPECT_EQ (tps_group_decode_head (sector, 7, 4096, &read), TPS_HEAD_FOREIGN);
   sector[20] ^= 1;
   EXPECT_EQ (tps_group_decode_head (sector, 7, 8192, &read), TPS_HEAD_DAMAGED);
+  head.first_lsn = (gint64 { 1 } << 62) + 1;
+  tps_group_encode_head (sector, &head);
+  EXPECT_EQ (tps_group_decode_head (sector, 7, 8192, &read), TPS_HEAD_DAMAGED);
 }
 
 TEST (LogHeads, TheMarkerComesBack)

@@ -258,6 +258,18 @@ TEST (PushIds, RefuseInvalidRecords)
   ASSERT_TRUE (tps_push_export_some (from.window, records));
   ASSERT_TRUE (tps_push_export_read (to.window, records->data, records->len - 1, &n_used, nullptr));
   EXPECT_EQ (n_used, 0u); /* an incomplete record: the rest may follow */
+  for (gsize at : { gsize { 32 }, gsize { 56 }, gsize { 80 }, gsize { records->len - 24 } })
+    {
+      Window other;
+      gint64 lsn, bad = (gint64 { 1 } << 62) + 1;
+
+      memcpy (&lsn, records->data + at, sizeof lsn);
+      memcpy (records->data + at, &bad, sizeof bad);
+      EXPECT_FALSE (
+          tps_push_export_read (other.window, records->data, records->len, &n_used, nullptr))
+          << "an LSN at " << at;
+      memcpy (records->data + at, &lsn, sizeof lsn);
+    }
   records->data[0] = 7;
   EXPECT_FALSE (tps_push_export_read (to.window, records->data, records->len, &n_used, nullptr));
   EXPECT_EQ (to.ask ("client", 1), TPS_PUSH_NEW);
