@@ -295,12 +295,12 @@ posix_remove (TpsDisk *disk, const gchar *path, GError **error)
 }
 
 /* Cuts the file step by step after its name has been removed. A file with a second name keeps its
- * bytes. */
+ * bytes. Without O_NONBLOCK, opening a FIFO without a reader would block for ever. */
 static gboolean
 posix_discard (TpsDisk *base, const gchar *path, GError **error)
 {
   TpsDiskShare *share = &((TpsPosixDisk *) base)->share;
-  gint fd = open (path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+  gint fd = open (path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   gboolean is_removed = posix_remove (base, path, error);
   struct stat status;
 

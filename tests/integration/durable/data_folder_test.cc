@@ -99,6 +99,17 @@ TEST (DataFolder, thatCannotBeWrittenIsRefused)
   EXPECT_THAT (refusal (path), HasSubstr (path));
 }
 
+/* Opening a FIFO without a reader would block for ever. */
+TEST (DataFolder, withAFifoIsCompleted)
+{
+  const std::string folder = new_folder ();
+  DataServer server (folder);
+
+  ASSERT_EQ (mkfifo ((folder + "/FORMAT.new").c_str (), 0600), 0);
+  ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
+  server.wait_until_live ();
+}
+
 /* An earlier process was killed while it created the directory. */
 TEST (DataFolder, thatIsIncompleteIsCompleted)
 {

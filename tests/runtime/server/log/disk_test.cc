@@ -211,6 +211,20 @@ TEST_P (DiskTest, ADiscardedFileIsGoneAndItsOtherNameIsWhole)
   EXPECT_EQ (error_->code, TPS_ERROR_NOT_FOUND);
 }
 
+/* Opening a FIFO without a reader would block for ever. The target of a link is not touched. */
+TEST_P (DiskTest, OnlyRegularFilesAreCut)
+{
+  std::ofstream (path ("file")) << "text";
+  ASSERT_EQ (mkfifo (path ("fifo").c_str (), 0600), 0);
+  std::filesystem::create_symlink (path ("file"), path ("link"));
+  for (const char *name : { "fifo", "link" })
+    {
+      EXPECT_TRUE (tps_disk_discard (disk_, path (name).c_str (), &error_)) << name;
+      EXPECT_FALSE (std::filesystem::exists (std::filesystem::symlink_status (path (name))));
+    }
+  EXPECT_EQ (std::filesystem::file_size (path ("file")), 4u);
+}
+
 /* Uses as many threads as the disk allows. */
 TEST_P (DiskTest, SeveralThreadsWriteOneFileInTheBackground)
 {
