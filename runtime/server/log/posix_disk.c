@@ -401,20 +401,40 @@ write_owner (const TpsPosixFile *file)
     g_debug ("%s: %s", file->path, g_strerror (errno));
 }
 
+/* Opens a folder, or a file that is created if there is none. The name of a file may be a link to
+ * another file, or another name of it, and the process id must not be written there. */
+static gint
+open_lock (const gchar *path, GError **error)
+{
+  gint fd = open (path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  struct stat status;
+
+  if (fd >= 0)
+    return fd;
+  fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, FILE_MODE);
+  if (fd < 0 && errno != ELOOP)
+    {
+      tps_disk_set_error (error, "open", path, errno);
+      return -1;
+    }
+  if (fd >= 0 && fstat (fd, &status) == 0 && S_ISREG (status.st_mode) && status.st_nlink <= 1)
+    return fd;
+  if (fd >= 0)
+    close (fd);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "%s: a lock must be a regular file without a second name; remove it", path);
+  return -1;
+}
+
 /* EBADF: NFS locks only files that are open for writing, and a folder cannot be. */
 static TpsDiskFile *
 posix_lock (TpsDisk *disk, const gchar *path, GError **error)
 {
-  gint fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE);
+  gint fd = open_lock (path, error);
   TpsPosixFile *file;
 
-  if (fd < 0 && errno == EISDIR)
-    fd = open (path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0)
-    {
-      tps_disk_set_error (error, "open", path, errno);
-      return NULL;
-    }
+    return NULL;
   file = new_file (disk, fd, path);
   if (flock (fd, LOCK_EX | LOCK_NB) == 0 || errno == EBADF)
     {

@@ -99,6 +99,28 @@ TEST (DataFolder, thatCannotBeWrittenIsRefused)
   EXPECT_THAT (refusal (path), HasSubstr (path));
 }
 
+/* A restored or foreign directory may contain names that lead elsewhere. */
+TEST (DataFolder, withALockThatIsALinkIsRefused)
+{
+  for (const char *name : { "LOCK", "log/LOCK" })
+    for (bool is_hard : { false, true })
+      {
+        const std::string folder = new_folder ();
+        const std::string marker = folder + "/log/LOG";
+        DataServer server (folder);
+
+        ASSERT_TRUE (server.start ());
+        server.wait_until_live ();
+        ASSERT_EQ (server.stop (), 0);
+        auto size = fs::file_size (marker);
+        fs::remove (folder + "/" + name);
+        is_hard ? fs::create_hard_link (marker, folder + "/" + name)
+                : fs::create_symlink (marker, folder + "/" + name);
+        EXPECT_THAT (refusal (folder), HasSubstr (std::string (name) + ": a lock must be"));
+        EXPECT_EQ (fs::file_size (marker), size);
+      }
+}
+
 /* Opening a FIFO without a reader would block for ever. */
 TEST (DataFolder, withAFifoIsCompleted)
 {

@@ -278,6 +278,25 @@ TEST_P (DiskTest, ALockIsForOneAndNamesItsHolder)
   disk_->close (lock);
 }
 
+/* The process id must not be written over another file. */
+TEST_P (DiskTest, ALockIsARegularFileWithOneName)
+{
+  std::ofstream (path ("file")) << "text";
+  ASSERT_EQ (mkfifo (path ("fifo").c_str (), 0600), 0);
+  std::filesystem::create_symlink (path ("file"), path ("link"));
+  std::filesystem::create_symlink (path ("none"), path ("dangling"));
+  std::filesystem::create_hard_link (path ("file"), path ("other"));
+  for (const char *name : { "fifo", "link", "dangling", "other" })
+    {
+      EXPECT_EQ (disk_->lock (disk_, path (name).c_str (), &error_), nullptr) << name;
+      EXPECT_EQ (error_->code, TPS_ERROR_INVALID_ARGUMENT) << error_->message;
+      EXPECT_THAT (error_->message, HasSubstr (path (name) + ": a lock must be a regular file"));
+      g_clear_error (&error_);
+    }
+  EXPECT_EQ (std::filesystem::file_size (path ("file")), 4u);
+  EXPECT_FALSE (std::filesystem::exists (path ("none")));
+}
+
 /* With both threads of the log, every append must end once and in order, and its record must be
  * found again. */
 TEST_P (DiskTest, TheLogWithItsThreads)
