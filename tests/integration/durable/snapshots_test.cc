@@ -316,6 +316,24 @@ TEST (Snapshots, withInvalidNumbersOfStepsAreNotImported)
     }
 }
 
+/* The stacks of threads must suffice even if the limit for the main thread is small. */
+TEST (Snapshots, areWrittenWithASmallLimitOfTheStack)
+{
+  DataServer server (new_folder (), { "--workers=2", "--io-threads=2" },
+                     { "/bin/bash", "-c", "ulimit -s 64; exec \"$@\"", "bash" });
+
+  ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
+  server.wait_until_live ();
+  {
+    Caller caller (server);
+
+    ASSERT_EQ (caller.create (emb ()), 0);
+    caller.push ({ 0 });
+    EXPECT_EQ (caller.snapshot (FALSE), 0);
+  }
+  EXPECT_EQ (server.stop (), 0);
+}
+
 /* A crash during a snapshot, or an operator, has left these. */
 TEST (Snapshots, areWrittenWhateverTheRemainsOfOthersContain)
 {
