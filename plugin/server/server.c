@@ -12,6 +12,8 @@
 #include "plugin/server/server.h"
 
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "plugin/server/acceptor.h"
 #include "plugin/server/connection_report.h"
@@ -37,6 +39,7 @@ static TpsTraceEvent server_stopped = TPS_TRACE_EVENT ("server_stopped", TPS_TRA
 #define UNSENT_ANSWERS_NS (1 * NS_PER_S) /* a stop waits so long for unsent replies */
 #define MIN_HALF_CLOSED 8
 #define N_OTHER_DESCRIPTORS 256 /* an estimate, for files and threads */
+#define N_LATER_DESCRIPTORS 4   /* files that the log keeps open from the recovery on */
 #define MAX_HEAD_BYTES ((gsize) 16 << 20)
 #define MAX_QUEUED_BYTES ((gsize) 64 << 20)
 #define DEFAULT_SHARED_BYTES ((gsize) 1 << 30)
@@ -453,6 +456,23 @@ reserve_descriptors (const TpsServerLimits *limits)
                                 + N_OTHER_DESCRIPTORS);
 }
 
+/* Returns FALSE if no connection could be taken. */
+static gboolean
+check_descriptors (GError **error)
+{
+  gint fd = eventfd (0, EFD_CLOEXEC);
+  gboolean has_room = fd >= 0
+                      && tps_descriptor_table_may_keep (fd + N_LATER_DESCRIPTORS,
+                                                        TPS_DESCRIPTOR_OF_PEER);
+
+  if (!has_room)
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                         "no descriptor is left for a connection: " TPS_DESCRIPTORS_LACK);
+  if (fd >= 0)
+    close (fd);
+  return has_room;
+}
+
 static gboolean
 start (TpsServer *server, GError **error)
 {
@@ -469,7 +489,7 @@ start (TpsServer *server, GError **error)
   if (!make_dispatchers (server, error))
     return FALSE;
   reserve_descriptors (&server->core->limits);
-  if (start_loops (server, error)
+  if (start_loops (server, error) && check_descriptors (error)
       && tps_acceptor_start (server->acceptor, server->io, server->n_io, error))
     {
       trace_start (server);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/integration/server/server_process.h"
+#include "tests/plugin/server/raw_client.h"
 
 namespace thriftps_test {
 namespace {
@@ -47,6 +48,35 @@ TEST (Limits, AThreadThatCannotStartIsAnError)
           << n_threads;
     }
   EXPECT_GT (n_threads, 8); // the limit applied
+}
+
+// A server that is started must be able to take a connection.
+TEST (Limits, ATooSmallTableOfDescriptorsIsAnError)
+{
+  int n_started = 0;
+  for (int limit = 8; limit < 56 && n_started < 3; limit += 2)
+    {
+      ServerProcess server ({ "-c", "ulimit -n " + std::to_string (limit)
+                                        + "; exec plugin/app/thriftps_server --listen=127.0.0.1:0 "
+                                          "--io-threads=2 --log-segment-mib=1 --data-dir="
+                                        + NewDataFolder () },
+                            "/bin/bash");
+      std::string address = server.ReadAddress ();
+      if (address.empty ())
+        {
+          EXPECT_EQ (server.Wait (), 1) << limit;
+          EXPECT_THAT (server.ReadErrors (),
+                       testing::AnyOf (HasSubstr ("open files"), HasSubstr ("Too many")))
+              << limit;
+          continue;
+        }
+      RawClient client (address);
+      EXPECT_EQ (ErrorCode (client.Call ("Node:describe")), 0) << limit;
+      n_started++;
+      server.Signal (SIGTERM);
+      EXPECT_EQ (server.Wait (), 0) << limit;
+    }
+  EXPECT_EQ (n_started, 3);
 }
 
 std::vector<std::string>
