@@ -31,6 +31,59 @@ set_info (TpsSnapshotInfo *info, const gchar *name, const TpsManifest *manifest)
   g_strlcpy (info->name, name, sizeof info->name);
 }
 
+/* ---- checks of existing snapshots ------------------------------------------------------------ */
+
+/* Returns TRUE if the snapshot `name`, with `manifest` in `folder`, is one of this server that is
+ * not newer than `max_lsn`. */
+static gboolean
+check_own (const TpsSnapshotOptions *options, const gchar *name, gint64 max_lsn,
+           const TpsManifest *manifest, const gchar *folder, GError **error)
+{
+  gchar right[TPS_SNAPSHOT_MAX_NAME + 1];
+
+  tps_snapshot_folder_name (manifest->lsn, right);
+  if (options->history != NULL && g_strcmp0 (manifest->history, options->history) != 0)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
+                 "%s: this is a snapshot of another server (history %s, and the data directory has "
+                 "history %s); move it elsewhere; to begin with it, use --restore-from with an "
+                 "empty data directory",
+                 folder, manifest->history != NULL ? manifest->history : "not set",
+                 options->history);
+  else if (!g_str_equal (name, right))
+    g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
+                 "%s: its manifest is that of %s; rename it, or move it elsewhere", folder, right);
+  else if (manifest->lsn > max_lsn)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
+                 "%s: this snapshot is newer than the state of the server, which is that of LSN "
+                 "%" G_GINT64_FORMAT
+                 ", so it is of a copy of the data directory; move it elsewhere",
+                 folder, max_lsn);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+/* Reads the manifests of all snapshots into `manifest`, one after another, so that it becomes the
+ * newest one; it must be initialised and stays empty if there is no snapshot. Old snapshots, and
+ * the log before the newest ones, are deleted by their names. Therefore, each name must be right.
+ */
+static gboolean
+read_newest (const TpsSnapshotOptions *options, gchar *const *names, gint64 max_lsn,
+             TpsManifest *manifest, GError **error)
+{
+  for (; *names != NULL; names++)
+    {
+      g_autofree gchar *folder = g_build_filename (options->folder, *names, NULL);
+
+      tps_manifest_clear (manifest);
+      tps_manifest_init (manifest);
+      if (!tps_manifest_read (manifest, options->disk, folder, error)
+          || !check_own (options, *names, max_lsn, manifest, folder, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 typedef struct
@@ -40,6 +93,7 @@ typedef struct
   gchar *folder; /* of this snapshot */
   TpsSnapshotPace pace;
   TpsManifest manifest;
+  gchar **names;         /* of the existing snapshots, the oldest first */
   TpsManifest earlier;   /* of the newest existing snapshot; without tables if there is none */
   gchar *earlier_folder; /* the folder of that snapshot; NULL = there is none */
 } Writing;
@@ -161,6 +215,7 @@ write_snapshot (Writing *writing, TpsSnapshotInfo *info, GError **error)
 {
   const TpsSnapshotOptions *options = writing->options;
   guint keep = options->keep > 0 ? options->keep : DEFAULT_KEEP;
+  guint n = g_strv_length (writing->names), n_deleted = 0;
 
   if (!write_files (writing, error))
     {
@@ -170,25 +225,15 @@ write_snapshot (Writing *writing, TpsSnapshotInfo *info, GError **error)
       return FALSE;
     }
   set_info (info, writing->name, &writing->manifest);
-  info->oldest_lsn = tps_snapshot_folder_delete_old (options->disk, options->folder, keep);
+  /* Deletes the oldest first. One that cannot be deleted stays, with all later ones, and the next
+   * call tries again. */
+  while (n_deleted + keep < n + 1
+         && tps_snapshot_folder_delete (options->disk, options->folder, writing->names[n_deleted],
+                                        NULL))
+    n_deleted++;
+  if (n_deleted < n)
+    info->oldest_lsn = tps_snapshot_folder_get_lsn (writing->names[n_deleted]);
   return TRUE;
-}
-
-/* Reads the newest of the existing snapshots. If it cannot be read, it is ignored, and tables are
- * written whole. */
-static void
-find_earlier (Writing *writing, GStrv names)
-{
-  const TpsSnapshotOptions *options = writing->options;
-  guint n = g_strv_length (names);
-
-  tps_manifest_init (&writing->earlier);
-  if (options->max_increments == 0 || n == 0)
-    return;
-  writing->earlier_folder = g_build_filename (options->folder, names[n - 1], NULL);
-  if (!tps_manifest_read (&writing->earlier, options->disk, writing->earlier_folder, NULL)
-      || g_strcmp0 (writing->earlier.history, options->history) != 0)
-    g_clear_pointer (&writing->earlier_folder, g_free);
 }
 
 /* Returns the LSN of the snapshot. The snapshot must contain every change that was answered before
@@ -208,7 +253,8 @@ tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GE
   Writing writing = { .options = options, .pace.options = options };
   g_auto (GStrv) names = NULL;
   gint64 lsn;
-  gboolean exists, ok;
+  guint n;
+  gboolean ok;
 
   if (!check_options (options, error)
       || !options->disk->make_folder (options->disk, options->folder, error))
@@ -220,16 +266,25 @@ tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GE
   tps_snapshot_delete_incomplete (options, NULL);
   lsn = get_first_lsn (options->sequencer);
   tps_snapshot_folder_name (lsn, writing.name);
-  if (!tps_snapshot_folder_has (options->disk, options->folder, writing.name, &exists, error))
-    return FALSE;
-  if (exists)
-    return tps_snapshot_find (options, info, error); /* nothing has changed since */
-  writing.folder = g_build_filename (options->folder, writing.name, NULL);
+  tps_manifest_init (&writing.earlier);
   tps_manifest_init (&writing.manifest);
   writing.manifest.lsn = lsn;
   writing.manifest.history = g_strdup (options->history);
-  find_earlier (&writing, names);
-  ok = write_snapshot (&writing, info, error);
+  writing.names = names;
+  n = g_strv_length (names);
+  ok = read_newest (options, names, lsn, &writing.earlier, error);
+  if (ok && n > 0 && g_str_equal (names[n - 1], writing.name))
+    {
+      set_info (info, writing.name, &writing.earlier); /* nothing has changed since */
+      info->oldest_lsn = tps_snapshot_folder_get_lsn (names[0]);
+    }
+  else if (ok)
+    {
+      writing.folder = g_build_filename (options->folder, writing.name, NULL);
+      if (options->max_increments > 0 && n > 0)
+        writing.earlier_folder = g_build_filename (options->folder, names[n - 1], NULL);
+      ok = write_snapshot (&writing, info, error);
+    }
   tps_manifest_clear (&writing.manifest);
   tps_manifest_clear (&writing.earlier);
   g_free (writing.earlier_folder);
@@ -245,39 +300,20 @@ tps_snapshot_delete_incomplete (const TpsSnapshotOptions *options, GError **erro
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static gboolean
-check_history (const TpsSnapshotOptions *options, const TpsManifest *manifest, const gchar *folder,
-               GError **error)
-{
-  if (options->history == NULL || g_strcmp0 (manifest->history, options->history) == 0)
-    return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "%s: this is a snapshot of another server (history %s, and the data directory has "
-               "history %s); move it elsewhere; to begin with it, use --restore-from with an empty "
-               "data directory",
-               folder, manifest->history != NULL ? manifest->history : "not set", options->history);
-  return FALSE;
-}
-
 gboolean
 tps_snapshot_find (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GError **error)
 {
   g_auto (GStrv) names = tps_snapshot_folder_list (options->disk, options->folder, error);
   g_auto (TpsManifest) manifest = { 0 };
-  g_autofree gchar *folder = NULL;
   guint n;
 
   *info = (TpsSnapshotInfo) { 0 };
-  if (names == NULL)
+  tps_manifest_init (&manifest);
+  if (names == NULL || !read_newest (options, names, G_MAXINT64, &manifest, error))
     return FALSE;
   n = g_strv_length (names);
   if (n == 0)
     return TRUE;
-  folder = g_build_filename (options->folder, names[n - 1], NULL);
-  tps_manifest_init (&manifest);
-  if (!tps_manifest_read (&manifest, options->disk, folder, error)
-      || !check_history (options, &manifest, folder, error))
-    return FALSE;
   set_info (info, names[n - 1], &manifest);
   info->oldest_lsn = tps_snapshot_folder_get_lsn (names[0]);
   return TRUE;

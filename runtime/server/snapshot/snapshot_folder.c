@@ -33,6 +33,31 @@ is_snapshot_name (const gchar *name)
   return TRUE;
 }
 
+/* Sets `has_manifest`. INVALID_ARGUMENT: the manifest is a folder, or the snapshot is a file, so
+ * there is no manifest. After any other failure than NOT_FOUND, such as too many open files, it is
+ * not known whether there is a manifest, so the function fails. Otherwise, a complete snapshot
+ * could be taken for an incomplete one and be deleted. */
+static gboolean
+find_manifest (TpsDisk *disk, const gchar *path, gboolean *has_manifest, GError **error)
+{
+  g_autofree gchar *manifest = g_build_filename (path, TPS_MANIFEST_NAME, NULL);
+  GError *failure = NULL;
+  TpsDiskFile *file = disk->open (disk, manifest, TPS_DISK_READ_ONLY, &failure);
+
+  *has_manifest = file != NULL;
+  if (file != NULL)
+    disk->close (file);
+  else if (!g_error_matches (failure, TPS_ERROR, TPS_ERROR_NOT_FOUND)
+           && !g_error_matches (failure, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT))
+    {
+      g_propagate_error (error, failure);
+      return FALSE;
+    }
+  else
+    g_error_free (failure);
+  return TRUE;
+}
+
 /* Removes the names that do not belong to a complete snapshot or, if `is_complete` is FALSE, to an
  * incomplete one. */
 static gboolean
@@ -47,7 +72,9 @@ filter (GStrv names, TpsDisk *disk, const gchar *folder, gboolean is_complete, G
 
       if (ok && is_snapshot_name (names[i]))
         {
-          ok = tps_snapshot_folder_has (disk, folder, names[i], &has_manifest, error);
+          g_autofree gchar *path = g_build_filename (folder, names[i], NULL);
+
+          ok = find_manifest (disk, path, &has_manifest, error);
           is_wanted = ok && has_manifest == is_complete;
         }
       if (is_wanted)
@@ -85,40 +112,6 @@ tps_snapshot_folder_list (TpsDisk *disk, const gchar *folder, GError **error)
   return list (disk, folder, TRUE, error);
 }
 
-/* Sets `has_manifest`. INVALID_ARGUMENT: the manifest is a folder, or the snapshot is a file, so
- * there is no manifest. After any other failure than NOT_FOUND, such as too many open files, it is
- * not known whether there is a manifest, so the function fails. Otherwise, a complete snapshot
- * could be taken for an incomplete one and be deleted. */
-static gboolean
-find_manifest (TpsDisk *disk, const gchar *path, gboolean *has_manifest, GError **error)
-{
-  g_autofree gchar *manifest = g_build_filename (path, TPS_MANIFEST_NAME, NULL);
-  GError *failure = NULL;
-  TpsDiskFile *file = disk->open (disk, manifest, TPS_DISK_READ_ONLY, &failure);
-
-  *has_manifest = file != NULL;
-  if (file != NULL)
-    disk->close (file);
-  else if (!g_error_matches (failure, TPS_ERROR, TPS_ERROR_NOT_FOUND)
-           && !g_error_matches (failure, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT))
-    {
-      g_propagate_error (error, failure);
-      return FALSE;
-    }
-  else
-    g_error_free (failure);
-  return TRUE;
-}
-
-gboolean
-tps_snapshot_folder_has (TpsDisk *disk, const gchar *folder, const gchar *name,
-                         gboolean *is_complete, GError **error)
-{
-  g_autofree gchar *path = g_build_filename (folder, name, NULL);
-
-  return find_manifest (disk, path, is_complete, error);
-}
-
 static gboolean
 remove_in (TpsDisk *disk, const gchar *folder, const gchar *name, GError **error)
 {
@@ -149,18 +142,6 @@ tps_snapshot_folder_delete_incomplete (TpsDisk *disk, const gchar *folder, GErro
   for (guint i = 0; names != NULL && names[i] != NULL; i++)
     ok = tps_snapshot_folder_delete (disk, folder, names[i], ok ? error : NULL) && ok;
   return ok;
-}
-
-gint64
-tps_snapshot_folder_delete_old (TpsDisk *disk, const gchar *folder, guint keep)
-{
-  g_auto (GStrv) names = list (disk, folder, TRUE, NULL);
-  guint n = names != NULL ? g_strv_length (names) : 0;
-  guint i = 0;
-
-  while (i + keep < n && tps_snapshot_folder_delete (disk, folder, names[i], NULL))
-    i++;
-  return n > 0 ? tps_snapshot_folder_get_lsn (names[i]) : 0;
 }
 
 /* Returns the newest snapshot in a folder of snapshots; NULL without an error: there is none. */

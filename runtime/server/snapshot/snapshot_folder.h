@@ -19,11 +19,6 @@ gint64 tps_snapshot_folder_get_lsn (const gchar *name);
  * g_strfreev(). A missing folder has none. */
 GStrv tps_snapshot_folder_list (TpsDisk *disk, const gchar *folder, GError **error);
 
-/* Sets `is_complete` to TRUE if there is a complete snapshot of this name in `folder`. FALSE with
- * an error of the disk: that is unknown. */
-gboolean tps_snapshot_folder_has (TpsDisk *disk, const gchar *folder, const gchar *name,
-                                  gboolean *is_complete, GError **error);
-
 /* Deletes a snapshot, complete or not. The manifest is deleted first, durably, so that a partly
  * deleted snapshot never counts as a complete one. */
 gboolean tps_snapshot_folder_delete (TpsDisk *disk, const gchar *folder, const gchar *name,
@@ -32,11 +27,6 @@ gboolean tps_snapshot_folder_delete (TpsDisk *disk, const gchar *folder, const g
 /* Deletes all snapshots without a manifest. A snapshot stays, and the function fails, if the
  * snapshot cannot be deleted, or if the disk cannot tell whether it has a manifest. */
 gboolean tps_snapshot_folder_delete_incomplete (TpsDisk *disk, const gchar *folder, GError **error);
-
-/* Deletes complete snapshots except the newest `keep`, the oldest first. A snapshot that cannot be
- * deleted stays, with all later ones, and the next call tries again. Returns the LSN of the oldest
- * remaining snapshot; 0 = there is none. */
-gint64 tps_snapshot_folder_delete_old (TpsDisk *disk, const gchar *folder, guint keep);
 
 /* Returns the folder of a snapshot: `path` itself, or the newest snapshot in `path` or in its
  * folder "snapshots". The caller frees the result. Errors: NOT_FOUND (there is none), those of the

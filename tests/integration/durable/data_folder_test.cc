@@ -327,6 +327,61 @@ TEST (DataFolder, withPartsOfAnotherServerIsRefused)
                       HasSubstr ("--restore-from")));
 }
 
+/* Such a snapshot must not make the server delete its own snapshots and its log. */
+TEST (DataFolder, withAForeignSnapshotWritesNoSnapshot)
+{
+  const std::string other = make_parts (true) + "/snapshots/snapshot-00000000000000000003";
+
+  for (const std::string name :
+       { "snapshot-00000000000000000003", "snapshot-00000000000000000009" })
+    {
+      const std::string folder = new_folder (), path = folder + "/snapshots/" + name;
+      const gboolean is_incremental = FALSE;
+      {
+        DataServer server (folder, { "--keep-snapshots=1" });
+        ASSERT_TRUE (server.start ());
+        server.wait_until_live ();
+        RawClient connection (server.address ());
+        create_counts (connection, 4);
+        auto snapshot = [&] {
+          return ErrorText (connection.Call ("Durability:snapshot",
+                                             fields_of<tps_snapshot_rpc> (&is_incremental)));
+        };
+        EXPECT_EQ (snapshot (), "");
+        fs::copy (other, path, fs::copy_options::recursive);
+        for (int i = 0; i < 4; i++)
+          {
+            EXPECT_EQ (count (connection, { i }), 0);
+            EXPECT_THAT (snapshot (), AllOf (HasSubstr (path), HasSubstr ("another server")));
+          }
+        EXPECT_EQ (server.stop (), 0);
+      }
+      EXPECT_THAT (refusal (folder), AllOf (HasSubstr (path), HasSubstr ("another server")));
+      fs::remove_all (path);
+      EXPECT_TRUE (fs::exists (folder + "/snapshots/snapshot-00000000000000000001"));
+      EXPECT_THAT (counts_of (folder), ElementsAre (1, 1, 1, 1));
+    }
+}
+
+TEST (DataFolder, withAMisnamedSnapshotIsRefused)
+{
+  const std::string folder = make_parts (true), snapshots = folder + "/snapshots/snapshot-";
+  const std::string right = snapshots + "00000000000000000003";
+
+  for (const std::string wrong : { "00000000000000000002", "00000000000000009000" })
+    {
+      fs::rename (right, snapshots + wrong);
+      EXPECT_THAT (refusal (folder),
+                   AllOf (HasSubstr (snapshots + wrong),
+                          HasSubstr ("snapshot-00000000000000000003"), HasSubstr ("rename it")));
+      fs::rename (snapshots + wrong, right);
+      EXPECT_THAT (counts_of (folder), ElementsAre (1, 1, 1, 0));
+      fs::copy (right, snapshots + wrong, fs::copy_options::recursive);
+      EXPECT_THAT (refusal (folder), HasSubstr (snapshots + wrong)) << "the right one exists too";
+      fs::remove_all (snapshots + wrong);
+    }
+}
+
 /* The log has holes instead of the rows of imported tables. */
 TEST (DataFolder, withoutTheSnapshotOfAnImportIsRefused)
 {

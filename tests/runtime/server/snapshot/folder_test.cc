@@ -129,6 +129,50 @@ TEST_F (Folders, LoseDeletedFilesThatAFileSystemKeeps)
   EXPECT_THAT (disk.paths (), testing::Not (testing::Contains (path)));
 }
 
+/* Such a snapshot is of a copy of the data directory that has continued for longer. */
+TEST_F (Folders, DeleteNothingBesideANewerSnapshot)
+{
+  Server other (0, true);
+  TpsSnapshotOptions others = options_of (disk, other);
+
+  others.keep = 1;
+  ASSERT_EQ (write (others, &info), ""); /* LSN 0 */
+  options.keep = 2;
+  push ();
+  ASSERT_EQ (write (options, &info), ""); /* LSN 2 */
+  const std::vector<std::string> paths = disk.paths ();
+  Spec spec = Spec ("emb", 100, 4);
+  ASSERT_TRUE (tps_table_store_create (other.store, &spec.value, nullptr));
+  EXPECT_THAT (write (others, &info), /* LSN 1 */
+               testing::AllOf (testing::HasSubstr ("snapshots/snapshot-00000000000000000002"),
+                               testing::HasSubstr ("newer")));
+  EXPECT_EQ (disk.paths (), paths);
+}
+
+/* The snapshot is copied into the folder while the next one is written. */
+TEST_F (Folders, DeleteOnlySnapshotsThatWereThereBefore)
+{
+  options.keep = 1;
+  ASSERT_EQ (write (options, &info), "");
+  push ();
+  options.user_data = &disk;
+  options.flush = [] (gpointer data, gint64, GError **) -> gboolean {
+    auto *self = static_cast<MemoryDisk *> (data);
+
+    self->folders.insert ("snapshots/snapshot-00000000000000000009");
+    self->files["snapshots/snapshot-00000000000000000009/manifest.json"] = self->files.at (
+        "snapshots/snapshot-00000000000000000001/manifest.json");
+    return TRUE;
+  };
+  ASSERT_EQ (write (options, &info), "");
+  EXPECT_EQ (info.oldest_lsn, 2);
+  EXPECT_THAT (disk.paths (),
+               testing::AllOf (testing::Contains (testing::HasSubstr ("02/manifest.json")),
+                               testing::Contains (testing::HasSubstr ("09/manifest.json")),
+                               testing::Not (testing::Contains (testing::HasSubstr ("01/")))));
+  EXPECT_THAT (write (options, &info), testing::HasSubstr ("09: "));
+}
+
 TEST_F (Folders, WaitForTheLog)
 {
   options.flush = [] (gpointer, gint64 lsn, GError **error) -> gboolean {
