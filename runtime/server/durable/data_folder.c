@@ -7,6 +7,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/base/trace.h"
 #include "runtime/server/log/log_layout.h"
 #include "runtime/server/snapshot/snapshot.h"
 
@@ -15,6 +16,8 @@
 #define NEW_FORMAT FORMAT ".new" /* complete before it is renamed */
 #define LOG "log"
 #define VERSION "thriftps data 2\n"
+
+static TpsTraceEvent format_failed = TPS_TRACE_EVENT ("format_failed", TPS_TRACE_WARNING);
 
 struct TpsDataFolder
 {
@@ -219,13 +222,21 @@ tps_data_folder_get_snapshot_lsn (const TpsDataFolder *folder)
   return folder->snapshot_lsn;
 }
 
-void
-tps_data_folder_raise (TpsDataFolder *folder, gint64 lsn, gint64 snapshot_lsn)
+gboolean
+tps_data_folder_raise (TpsDataFolder *folder, gint64 lsn, gint64 snapshot_lsn, GError **error)
 {
+  GError *failure = NULL;
+  gboolean ok;
+
   tps_mutex_lock (&folder->lock);
-  if (lsn > folder->lsn || snapshot_lsn > folder->snapshot_lsn)
-    mark (folder, MAX (lsn, folder->lsn), MAX (snapshot_lsn, folder->snapshot_lsn), NULL);
+  ok = (lsn <= folder->lsn && snapshot_lsn <= folder->snapshot_lsn)
+       || mark (folder, MAX (lsn, folder->lsn), MAX (snapshot_lsn, folder->snapshot_lsn), &failure);
   tps_mutex_unlock (&folder->lock);
+  if (ok)
+    return TRUE;
+  tps_trace (&format_failed, tps_field_text ("message", failure->message));
+  g_propagate_error (error, failure);
+  return FALSE;
 }
 
 gboolean

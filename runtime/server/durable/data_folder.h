@@ -40,9 +40,11 @@ const gchar *tps_data_folder_get_history (const TpsDataFolder *folder);
 gint64 tps_data_folder_get_lsn (const TpsDataFolder *folder);
 gint64 tps_data_folder_get_snapshot_lsn (const TpsDataFolder *folder);
 
-/* Raises the two LSNs to these values if they are lower, on the disk too. After a failure, the old
- * values stay, so missing parts may not be noticed. Thread: any. */
-void tps_data_folder_raise (TpsDataFolder *folder, gint64 lsn, gint64 snapshot_lsn);
+/* Raises the two LSNs to these values if they are lower, on the disk too. A failure is traced. The
+ * old values then stay, so missing parts may not be noticed. Errors: those of the disk. Thread:
+ * any. */
+gboolean tps_data_folder_raise (TpsDataFolder *folder, gint64 lsn, gint64 snapshot_lsn,
+                                GError **error);
 
 /* Lowers the LSN that the log must reach to `lsn` if it is higher. Must be called before records
  * are removed on purpose. Errors: those of the disk. */

@@ -108,10 +108,9 @@ tps_durable_write_snapshot (TpsDurable *durable, gboolean is_incremental, GError
 gboolean
 tps_durable_write_needed_snapshot (TpsDurable *durable, gboolean is_incremental, GError **error)
 {
-  if (!tps_durable_write_snapshot (durable, is_incremental, error))
-    return FALSE;
-  tps_data_folder_raise (durable->folder, durable->snapshot.end_lsn, durable->snapshot.lsn);
-  return TRUE;
+  return tps_durable_write_snapshot (durable, is_incremental, error)
+         && tps_data_folder_raise (durable->folder, durable->snapshot.end_lsn,
+                                   durable->snapshot.lsn, error);
 }
 
 void

@@ -19,10 +19,10 @@ static TpsTraceEvent snapshot_restored = TPS_TRACE_EVENT ("snapshot_restored", T
 static TpsTraceEvent recovery_done = TPS_TRACE_EVENT ("recovery_done", TPS_TRACE_INFO);
 static TpsTraceEvent recovery_failed = TPS_TRACE_EVENT ("recovery_failed", TPS_TRACE_ERROR);
 
-static void
-note_reached (gpointer user_data, gint64 durable_lsn)
+static gboolean
+note_reached (gpointer user_data, gint64 durable_lsn, GError **error)
 {
-  tps_data_folder_raise (user_data, durable_lsn, 0);
+  return tps_data_folder_raise (user_data, durable_lsn, 0, error);
 }
 
 /* Opens the log for a state that contains all commands up to `lsn`. */
@@ -36,7 +36,7 @@ open_log_after (TpsDurable *durable, const TpsDurableOptions *options, gint64 ls
   log.first_lsn = lsn + 1;
   log.id = tps_data_folder_get_history (durable->folder);
   log.must_exist = tps_data_folder_get_lsn (durable->folder) > 0
-                   || tps_data_folder_get_snapshot_lsn (durable->folder) > 0;
+                   || durable->snapshot.name[0] != '\0';
   log.reached = note_reached;
   log.user_data = durable->folder;
   durable->recovery.first_lsn = log.first_lsn;

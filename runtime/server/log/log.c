@@ -179,7 +179,7 @@ tps_log_close (TpsLog *log, GError **error)
     tps_sync_check (pthread_join (log->threads[i], NULL));
   is_kept = check_promises (&log->writer, error);
   if (log->options.reached != NULL && log->writer.infos->len > 0)
-    log->options.reached (log->options.user_data, log->writer.durable_lsn);
+    log->options.reached (log->options.user_data, log->writer.durable_lsn, NULL);
   tps_log_writer_clear (&log->writer);
   tps_mutex_clear (&log->deleting);
   tps_log_folder_close (&log->folder);

@@ -50,8 +50,9 @@ typedef struct
   gboolean must_exist; /* a missing log is refused */
   /* Optional: called when the first group of a segment is on the disk, before its commands end, and
    * when a log with records is closed. A log that ends before `durable_lsn` later is incomplete.
-   * Thread: those of the log and of tps_log_close(), one at a time. */
-  void (*reached) (gpointer user_data, gint64 durable_lsn);
+   * Errors: RESOURCE_EXHAUSTED (the call is repeated after the next group), others (final, as those
+   * of a write). Thread: those of the log and of tps_log_close(), one at a time. */
+  gboolean (*reached) (gpointer user_data, gint64 durable_lsn, GError **error);
   gpointer user_data;
   gint64 (*get_now_ns) (void); /* tps_clock_now_ns() */
   TpsBufferPool *pool;         /* borrowed; for reading; the default pool */

@@ -466,6 +466,7 @@ end_written (TpsLogWriter *writer)
   gpointer advanced_data = writer->advanced_data;
   gboolean is_first = note_written (writer, stage);
   gint64 lsn = writer->durable_lsn;
+  g_autoptr (GError) failure = NULL;
 
   writer->n_end_waiters++;
   while (writer->is_ending)
@@ -474,6 +475,7 @@ end_written (TpsLogWriter *writer)
   stage->waiting = writer->ending; /* empty: its entries have ended */
   writer->ending = waiting;
   writer->is_ending = TRUE;
+  writer->must_report = writer->reached != NULL && (is_first || writer->must_report);
   writer->ends_large = stage->large != NULL;
   writer->ends_held = stage->has_held;
   tps_log_stage_empty (stage);
@@ -483,9 +485,17 @@ end_written (TpsLogWriter *writer)
     tps_cond_broadcast (&writer->changed);
   tps_mutex_unlock (&writer->lock);
 
-  if (is_first && writer->reached != NULL)
-    writer->reached (writer->reached_data, lsn);
-  tps_log_entries_end (writer->ending, lsn, NULL);
+  if (writer->must_report)
+    writer->must_report = !writer->reached (writer->reached_data, lsn, &failure);
+  if (g_error_matches (failure, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED))
+    g_clear_error (&failure);
+  if (failure != NULL)
+    {
+      tps_mutex_lock (&writer->lock);
+      note_result (writer, g_error_copy (failure), 0);
+      tps_mutex_unlock (&writer->lock);
+    }
+  tps_log_entries_end (writer->ending, lsn, failure);
   if (advanced != NULL)
     advanced (advanced_data, lsn);
 

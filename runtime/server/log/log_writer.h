@@ -61,14 +61,15 @@ typedef struct
   gint64 promised_lsn; /* of the newest INTERVAL command that ended before its write; 0 = none */
   void (*advanced) (gpointer user_data, gint64 durable_lsn); /* NULL: not needed */
   gpointer advanced_data;
-  void (*reached) (gpointer user_data, gint64 durable_lsn); /* TpsLogOptions.reached */
+  gboolean (*reached) (gpointer user_data, gint64 durable_lsn, GError **error); /* TpsLogOptions */
   gpointer reached_data;
   gint64 n_written; /* bytes */
   GArray *infos;    /* of TpsSegmentInfo, for segments with durable records */
 
   /* Accessed only by the thread that has is_staging, is_writing or is_ending. */
   TpsLogStage stages[2];
-  GArray *ending; /* of TpsLogEntry: those of the last written group */
+  GArray *ending;       /* of TpsLogEntry: those of the last written group */
+  gboolean must_report; /* a segment was begun, and reached() has not succeeded since */
   TpsSegmentWriter segments;
 } TpsLogWriter;
 

@@ -257,6 +257,18 @@ TEST (DataFolder, withoutItsLogIsRefused)
     }
 }
 
+/* The marker of a new directory has LSN 0, and must not permit a missing log beside a snapshot. */
+TEST (DataFolder, withASnapshotButWithoutItsLogIsRefused)
+{
+  const std::string folder = make_parts (true), format = folder + "/FORMAT";
+  std::string text;
+
+  fs::remove_all (folder + "/log");
+  std::getline (std::ifstream (format), text, '\0');
+  write_file (format, text.substr (0, text.find ("lsn ")) + "lsn 0\nsnapshot 0\n");
+  EXPECT_THAT (refusal (folder), AllOf (HasSubstr (folder + "/log"), HasSubstr ("missing")));
+}
+
 TEST (DataFolder, withoutAnySegmentIsRefused)
 {
   for (bool has_snapshot : { false, true })

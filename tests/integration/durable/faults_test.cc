@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
 #include "plugin/wire/wire_durability.h"
@@ -169,6 +170,71 @@ TEST_F (Faults, ADiskFails)
   EXPECT_EQ (info.durability.phase, 4);
   EXPECT_GE (read_counts (connection, 4)[1], n_counted) << "lookups are answered";
   EXPECT_THAT (counts_after_restart (), ElementsAre (0, n_counted, 0, 0));
+}
+
+/* FORMAT says how far the log must reach, so nothing may be acknowledged after a failure. */
+TEST_F (Faults, TheMarkerCannotBeWritten)
+{
+  embedding_test::Spec spec ("counts", 4, kCountDim);
+
+  folder_ = new_folder ();
+  server_.reset (
+      new DataServer (folder_, { "--enable-faults", "--fault=write:fail,on=FORMAT,after=1",
+                                 "--services=EmbeddingTable" }));
+  ASSERT_TRUE (server_->start ()) << server_->process ().ReadErrors ();
+  server_->wait_until_live ();
+  RawClient connection (server_->address ());
+  for (int i = 0; i < 2; i++)
+    {
+      Message reply = connection.Call ("EmbeddingTable:create_table",
+                                       fields_of<tps_create_table_rpc> (&spec.value));
+      EXPECT_EQ (ErrorCode (reply), kUnavailable);
+      EXPECT_THAT (ErrorText (reply), HasSubstr (folder_ + "/FORMAT"));
+    }
+  g_auto (TpsNodeInfo) info = server_->describe ();
+  EXPECT_EQ (info.durability.phase, 4);
+  server_->kill ();
+  EXPECT_THAT (server_->process ().ReadErrors (), HasSubstr (" format_failed "));
+}
+
+TEST_F (Faults, ThereIsNoRoomForTheMarkerForAWhile)
+{
+  start ("write:full,on=FORMAT,after=1,count=1");
+  RawClient connection (server_->address ());
+
+  EXPECT_EQ (count (connection, { 1 }), 0);
+  server_->kill ();
+  EXPECT_THAT (server_->process ().ReadErrors (), HasSubstr (" format_failed "));
+  EXPECT_THAT (counts_after_restart (), ElementsAre (0, 1, 0, 0));
+  server_->kill ();
+  std::filesystem::remove (folder_ + "/log/00000000000000000001.log");
+  std::filesystem::remove (folder_ + "/log/00000000000000000002.log");
+  EXPECT_FALSE (server_->start ());
+  EXPECT_EQ (server_->process ().Wait (), 1);
+  EXPECT_THAT (server_->process ().ReadErrors (), HasSubstr ("had reached LSN 2"));
+}
+
+/* The log has no rows of an imported table, so the call fails if FORMAT cannot say so. */
+TEST_F (Faults, AnImportFailsWithTheMarker)
+{
+  gchar *snapshots[] = { const_cast<gchar *> ("snapshots"), nullptr };
+  TpsRestoreArguments arguments = { snapshots, {} };
+  gboolean is_incremental = FALSE;
+
+  start ("write:delay=0,on=nothing");
+  EXPECT_EQ (
+      ErrorCode (RawClient (server_->address ())
+                     .Call ("Durability:snapshot", fields_of<tps_snapshot_rpc> (&is_incremental))),
+      0);
+  EXPECT_EQ (server_->stop (), 0);
+  DataServer server (new_folder (), { "--enable-faults", "--fault=write:full,on=FORMAT,after=1",
+                                      "--import-dir=" + folder_, "--services=EmbeddingTable" });
+  ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
+  server.wait_until_live ();
+  Message reply = RawClient (server.address ())
+                      .Call ("Durability:restore", fields_of<tps_restore_rpc> (&arguments));
+  EXPECT_EQ (ErrorCode (reply), kResourceExhausted);
+  EXPECT_THAT (ErrorText (reply), HasSubstr ("/FORMAT"));
 }
 
 /* The last write of a server fails when the server exits. The pushes in it have been
