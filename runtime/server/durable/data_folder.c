@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/crc32c.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 #include "runtime/base/trace.h"
@@ -53,15 +54,23 @@ is_empty (GStrv names)
   return TRUE;
 }
 
+static gchar *
+make_text (const gchar *history, gint64 lsn, gint64 snapshot_lsn)
+{
+  g_autofree gchar *head = g_strdup_printf (VERSION "history %s\nlsn %" G_GINT64_FORMAT
+                                                    "\nsnapshot %" G_GINT64_FORMAT "\n",
+                                            history, lsn, snapshot_lsn);
+
+  return g_strdup_printf ("%scrc32c %08x\n", head, tps_crc32c (0, head, strlen (head)));
+}
+
 static gboolean
 write_new_format (const TpsDataFolder *folder, const gchar *path, gint64 lsn, gint64 snapshot_lsn,
                   GError **error)
 {
   TpsDisk *disk = folder->disk;
   TpsDiskFile *file = disk->open (disk, path, TPS_DISK_CREATE, error);
-  g_autofree gchar *text = g_strdup_printf (VERSION "history %s\nlsn %" G_GINT64_FORMAT
-                                                    "\nsnapshot %" G_GINT64_FORMAT "\n",
-                                            folder->history, lsn, snapshot_lsn);
+  g_autofree gchar *text = make_text (folder->history, lsn, snapshot_lsn);
   gboolean ok;
 
   if (file == NULL)
@@ -102,20 +111,25 @@ mark_new (TpsDataFolder *folder, GError **error)
   return mark (folder, 0, 0, error);
 }
 
+/* The text must be the one that a server writes for these values, with its checksum. */
 static gboolean
 parse (TpsDataFolder *folder, const gchar *text, GError **error)
 {
   TpsLogId id;
-  gint end = 0;
+  g_autofree gchar *expected = NULL;
 
   if (sscanf (text,
-              "history %32[0-9a-f]\nlsn %" G_GINT64_FORMAT "\nsnapshot %" G_GINT64_FORMAT "\n%n",
-              folder->history, &folder->lsn, &folder->snapshot_lsn, &end)
+              VERSION "history %32[0-9a-f]\nlsn %" G_GINT64_FORMAT "\nsnapshot %" G_GINT64_FORMAT,
+              folder->history, &folder->lsn, &folder->snapshot_lsn)
           == 3
-      && end > 0 && text[end] == '\0' && tps_log_id_parse (folder->history, &id))
+      && tps_log_id_parse (folder->history, &id))
+    expected = make_text (folder->history, folder->lsn, folder->snapshot_lsn);
+  if (g_strcmp0 (expected, text) == 0)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "data directory %s: %s is damaged; restore it from a copy", folder->path, FORMAT);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
+               "data directory %s: %s is damaged: its checksum is wrong; restore it from a copy of "
+               "the directory, or begin a new directory with --restore-from=%s",
+               folder->path, FORMAT, folder->snapshots_path);
   return FALSE;
 }
 
@@ -135,11 +149,12 @@ read_format (TpsDataFolder *folder, GError **error)
   if (n_bytes < 0)
     return FALSE;
   if (g_str_has_prefix (text, VERSION))
-    return parse (folder, text + strlen (VERSION), error);
+    return parse (folder, text, error);
   text[strcspn (text, "\n")] = '\0';
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "data directory %s: %s says \"%s\", but this version of the server reads \"%.*s\"",
-               folder->path, FORMAT, text, (gint) strlen (VERSION) - 1, VERSION);
+               "data directory %s: %s says \"%s\", but this version of the server reads \"%.*s\"; "
+               "use the version that wrote the directory, or restore %s from a copy",
+               folder->path, FORMAT, text, (gint) strlen (VERSION) - 1, VERSION, FORMAT);
   return FALSE;
 }
 
@@ -184,9 +199,13 @@ tps_data_folder_open (TpsDisk *disk, const gchar *path, GError **error)
   folder->path = g_strdup (path);
   folder->log_path = make_path (folder, LOG);
   folder->snapshots_path = make_path (folder, TPS_SNAPSHOT_FOLDER);
-  if (!disk->make_folder (disk, path, error) || !lock (folder, error)
-      || !check_or_mark (folder, error))
+  if (!disk->make_folder (disk, path, error))
     return NULL;
+  if (!lock (folder, error) || !check_or_mark (folder, error))
+    {
+      tps_data_folder_explain (error);
+      return NULL;
+    }
   return g_steal_pointer (&folder);
 }
 
@@ -202,6 +221,15 @@ tps_data_folder_close (TpsDataFolder *folder)
   g_free (folder->log_path);
   g_free (folder->path);
   g_free (folder);
+}
+
+void
+tps_data_folder_explain (GError **error)
+{
+  if (error == NULL || !g_error_matches (*error, TPS_ERROR, TPS_ERROR_NOT_FOUND))
+    return;
+  (*error)->code = TPS_ERROR_ABORTED;
+  g_prefix_error (error, "a part of the data directory is missing; restore it from a copy: ");
 }
 
 const gchar *

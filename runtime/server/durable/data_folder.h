@@ -22,10 +22,15 @@ typedef struct TpsDataFolder TpsDataFolder;
  * name the directory:
  *   UNAVAILABLE         another process uses the directory
  *   INVALID_ARGUMENT    the directory has other contents, or a different version
+ *   ABORTED             a part of the directory is missing, or FORMAT is damaged
  *   others              those of the disk; PERMISSION_DENIED if the directory is read-only */
 TpsDataFolder *tps_data_folder_open (TpsDisk *disk, const gchar *path, GError **error);
 /* Unlocks the directory and frees the object. NULL is fine. */
 void tps_data_folder_close (TpsDataFolder *folder);
+
+/* Turns NOT_FOUND, an error that names a part of an existing directory, into ABORTED, and adds a
+ * remedy. Other errors stay. */
+void tps_data_folder_explain (GError **error);
 
 /* Return the path of the directory, of its log, and of its snapshots. Borrowed from `folder`. */
 const gchar *tps_data_folder_get_path (const TpsDataFolder *folder);

@@ -137,8 +137,12 @@ tps_durable_open_state (TpsDurable *durable, const TpsDurableOptions *options, G
 {
   TpsSnapshotOptions snapshots = tps_durable_get_snapshot_options (durable);
 
-  return tps_snapshot_find (&snapshots, &durable->snapshot, error)
-         && check_snapshot (durable, error) && open_log (durable, options, error);
+  if (tps_snapshot_find (&snapshots, &durable->snapshot, error) && check_snapshot (durable, error)
+      && open_log (durable, options, error))
+    return TRUE;
+  if (durable->restore_from == NULL && options->restore_from == NULL)
+    tps_data_folder_explain (error);
+  return FALSE;
 }
 
 /* Restores the copy. The log does not contain its state, so a snapshot in this directory must make

@@ -63,6 +63,19 @@ check_own (const TpsSnapshotOptions *options, const gchar *name, gint64 max_lsn,
   return FALSE;
 }
 
+/* An earlier snapshot gives the same rows if the log reaches back to it. */
+static void
+add_remedy (GError **error, const gchar *folder)
+{
+  if (error != NULL
+      && (g_error_matches (*error, TPS_ERROR, TPS_ERROR_ABORTED)
+          || g_error_matches (*error, TPS_ERROR, TPS_ERROR_NOT_FOUND)))
+    g_prefix_error (error,
+                    "snapshot %s cannot be read; if it is damaged, move it elsewhere, so that an "
+                    "earlier one and the log are used: ",
+                    folder);
+}
+
 /* Reads the manifests of all snapshots into `manifest`, one after another, so that it becomes the
  * newest one; it must be initialised and stays empty if there is no snapshot. Old snapshots, and
  * the log before the newest ones, are deleted by their names. Therefore, each name must be right.
@@ -77,8 +90,12 @@ read_newest (const TpsSnapshotOptions *options, gchar *const *names, gint64 max_
 
       tps_manifest_clear (manifest);
       tps_manifest_init (manifest);
-      if (!tps_manifest_read (manifest, options->disk, folder, error)
-          || !check_own (options, *names, max_lsn, manifest, folder, error))
+      if (!tps_manifest_read (manifest, options->disk, folder, error))
+        {
+          add_remedy (error, folder);
+          return FALSE;
+        }
+      if (!check_own (options, *names, max_lsn, manifest, folder, error))
         return FALSE;
     }
   return TRUE;
@@ -399,7 +416,10 @@ tps_snapshot_restore (const TpsSnapshotOptions *options, const TpsSnapshotInfo *
 
   tps_manifest_init (&manifest);
   if (!restore_folder (options, folder, &manifest, error))
-    return FALSE;
+    {
+      add_remedy (error, folder);
+      return FALSE;
+    }
   tps_sequencer_set_lsn (options->sequencer, manifest.lsn);
   return TRUE;
 }

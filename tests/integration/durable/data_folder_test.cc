@@ -7,10 +7,12 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "plugin/wire/wire_durability.h"
+#include "runtime/base/crc32c.h"
 #include "tests/integration/durable/countable.h"
 
 namespace thriftps_test {
@@ -88,6 +90,50 @@ TEST (DataFolder, ofAnotherVersionIsRefused)
 
   write_file (folder + "/FORMAT", "thriftps data 7\n");
   EXPECT_THAT (refusal (folder), HasSubstr ("thriftps data 7"));
+}
+
+TEST (DataFolder, withADamagedMarkerIsRefused)
+{
+  const std::string folder = new_folder (), format = folder + "/FORMAT";
+  std::string text;
+  {
+    DataServer server (folder);
+    ASSERT_TRUE (server.start ());
+    server.wait_until_live ();
+  }
+  std::getline (std::ifstream (format), text, '\0');
+  for (const char *part : { "history ", "lsn ", "snapshot ", "crc32c " })
+    {
+      std::string damaged = text;
+
+      damaged[text.find (part) + strlen (part)] ^= 1;
+      write_file (format, damaged);
+      EXPECT_THAT (refusal (folder),
+                   AllOf (HasSubstr ("FORMAT is damaged"), HasSubstr ("--restore-from")))
+          << damaged;
+    }
+  for (const std::string &other : { text + "\n", text.substr (0, text.size () - 1) })
+    {
+      write_file (format, other);
+      EXPECT_THAT (refusal (folder), HasSubstr ("FORMAT is damaged"));
+    }
+}
+
+TEST (DataFolder, withALinkThatLeadsNowhereIsRefused)
+{
+  for (const char *part : { "/FORMAT", "/LOCK", "/log/LOG", "/log/00000000000000000001.log" })
+    {
+      const std::string folder = new_folder ();
+      {
+        DataServer server (folder);
+        ASSERT_TRUE (server.start ());
+        server.wait_until_live ();
+        EXPECT_EQ (server.stop (), 0);
+      }
+      fs::remove (folder + part);
+      fs::create_symlink ("/nowhere/at/all", folder + part);
+      EXPECT_THAT (refusal (folder), AllOf (HasSubstr (folder + part), HasSubstr ("from a copy")));
+    }
 }
 
 TEST (DataFolder, thatCannotBeWrittenIsRefused)
@@ -265,7 +311,10 @@ TEST (DataFolder, withASnapshotButWithoutItsLogIsRefused)
 
   fs::remove_all (folder + "/log");
   std::getline (std::ifstream (format), text, '\0');
-  write_file (format, text.substr (0, text.find ("lsn ")) + "lsn 0\nsnapshot 0\n");
+  text = text.substr (0, text.find ("lsn ")) + "lsn 0\nsnapshot 0\n";
+  g_autofree gchar *crc = g_strdup_printf ("crc32c %08x\n",
+                                           tps_crc32c (0, text.data (), text.size ()));
+  write_file (format, text + crc);
   EXPECT_THAT (refusal (folder), AllOf (HasSubstr (folder + "/log"), HasSubstr ("missing")));
 }
 
