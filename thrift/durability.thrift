@@ -33,8 +33,8 @@ struct SnapshotInfo {
 // A range of the log: whole, consecutive records.
 struct LogBatch {
   // Identity of the log, 32 hexadecimal digits: the id of the data directory. If it changes, the
-  // directory was replaced. LSNs then refer to other changes, and a follower must start again from a
-  // snapshot. A copy of a directory keeps the id. If an older copy of the whole directory was
+  // directory was replaced. LSNs then refer to other changes, and a follower must start again from
+  // a snapshot. A copy of a directory keeps the id. If an older copy of the whole directory was
   // restored, LSNs may refer to other changes although the identity is the same.
   1: required string log
   // Records from the requested LSN (`cursor` of read_log) on, as defined in

@@ -101,8 +101,8 @@ typedef struct
  * continue. They wait at most for the copy of TPS_TABLE_QUIET_BYTES (or of one row, if that is
  * longer), or for one piece of the push window, TPS_PUSH_EXPORT_BYTES and the pushes of one client.
  *
- * If the folder has a snapshot that tps_snapshot_find() refuses, or one that is newer than the state
- * of the server, the function fails and deletes nothing.
+ * If the folder has a snapshot that tps_snapshot_find() refuses, or one that is newer than the
+ * state of the server, the function fails and deletes nothing.
  *
  * Errors: those of the disk and of `flush`, ABORTED (cancelled, or such a snapshot),
  * INVALID_ARGUMENT (tables without row LSNs). Thread: any, one call at a time for a folder. */
@@ -115,9 +115,9 @@ gboolean tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo 
 gboolean tps_snapshot_delete_incomplete (const TpsSnapshotOptions *options, GError **error);
 
 /* Finds the newest snapshot with a manifest and sets `info`, with an empty name if there is none.
- * The manifests of all snapshots are checked, but the files are not read. Errors: those of the disk,
- * ABORTED (a snapshot with a different history or a wrong name, or a manifest that is damaged or has
- * a different version; the message names the file and the offset). */
+ * The manifests of all snapshots are checked, but the files are not read. Errors: those of the
+ * disk, ABORTED (a snapshot with a different history or a wrong name, or a manifest that is damaged
+ * or has a different version; the message names the file and the offset). */
 gboolean tps_snapshot_find (const TpsSnapshotOptions *options, TpsSnapshotInfo *info,
                             GError **error);
 
