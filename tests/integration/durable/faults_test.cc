@@ -209,7 +209,7 @@ TEST_F (Faults, ThereIsNoRoomForTheMarkerForAWhile)
   server_->kill ();
   std::filesystem::remove (folder_ + "/log/00000000000000000001.log");
   std::filesystem::remove (folder_ + "/log/00000000000000000002.log");
-  EXPECT_FALSE (server_->start ());
+  ASSERT_FALSE (server_->start ());
   EXPECT_EQ (server_->process ().Wait (), 1);
   EXPECT_THAT (server_->process ().ReadErrors (), HasSubstr ("had reached LSN 2"));
 }
