@@ -196,6 +196,8 @@ find_room (TpsTransferStore *store, Room *room, GPtrArray *dropped)
       held -= n;
       set_load (room, victim->tenant, get_load (room, victim->tenant) - n);
       victim->gives_way = TRUE;
+      if (!room->in_bytes && room->tenant != NULL && victim->tenant == room->tenant)
+        room->n_more--; /* make_place() */
       g_ptr_array_add (victims, victim);
     }
   g_hash_table_unref (room->loads);
@@ -209,6 +211,36 @@ find_room (TpsTransferStore *store, Room *room, GPtrArray *dropped)
   return held <= max - room->n_more;
 }
 
+static guint
+count_of (const TpsTransferStore *store, gconstpointer tenant)
+{
+  GHashTableIter iter;
+  gpointer entry;
+  guint n = 0;
+
+  g_hash_table_iter_init (&iter, store->entries);
+  while (g_hash_table_iter_next (&iter, NULL, &entry))
+    n += ((const Entry *) entry)->tenant == tenant;
+  return n;
+}
+
+/* Makes room for one more transfer. A tenant must leave as many places to others as it has, because
+ * a call in a transfer may wait for minutes. */
+static gboolean
+make_place (TpsTransferStore *store, const TpsTransferNeed *need, GError **error)
+{
+  guint n_own = need->tenant != NULL ? count_of (store, need->tenant) : 0;
+  Room room = { .tenant = need->tenant, .n_more = n_own + 1, .now_ns = need->now_ns };
+
+  if (find_room (store, &room, need->dropped))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "no room for another transfer: %u of the %u places belong to the tenant of the "
+               "caller, which must leave as many to others, and others may have the rest",
+               n_own, store->options.max_transfers);
+  return FALSE;
+}
+
 /* Makes room for `n_bytes` more of `asking`, or, if it is NULL, for a new transfer with them. */
 static gboolean
 make_room (TpsTransferStore *store, const Entry *asking, gsize n_bytes, const TpsTransferNeed *need,
@@ -219,17 +251,16 @@ make_room (TpsTransferStore *store, const Entry *asking, gsize n_bytes, const Tp
                  .in_bytes = TRUE,
                  .n_more = n_bytes,
                  .now_ns = need->now_ns };
-  Room number = { .tenant = need->tenant, .n_more = 1, .now_ns = need->now_ns };
+  GError *refusal = NULL;
 
-  /* If a transfer gives way for the bytes, there is room for one more transfer. */
-  if (find_room (store, &bytes, need->dropped)
-      && (asking != NULL || find_room (store, &number, need->dropped)))
+  if (!find_room (store, &bytes, need->dropped))
+    g_set_error (&refusal, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                 "no room for %" G_GSIZE_FORMAT " bytes of a transfer: the limit of all transfers "
+                 "is %" G_GSIZE_FORMAT " bytes",
+                 n_bytes, store->options.max_bytes);
+  else if (asking != NULL || make_place (store, need, &refusal))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "no room for %" G_GSIZE_FORMAT " bytes of a transfer: %u of %u transfers are under "
-               "way, with %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " bytes",
-               n_bytes, g_hash_table_size (store->entries), store->options.max_transfers,
-               store->n_bytes, store->options.max_bytes);
+  g_propagate_error (error, refusal);
   if (error != NULL)
     tps_error_set_retry_after_ms (*error, TPS_RETRY_AFTER_MS);
   return FALSE;

@@ -240,39 +240,12 @@ static const TpsCarrierOps run_ops = {
   .finish = finish_run,
 };
 
-/* Returns FALSE if the tenant of `call` runs as many transfers as it leaves places to others. Calls
- * in transfers may wait for minutes, even if their connections have closed. Errors:
- * RESOURCE_EXHAUSTED. The lock must be held. */
-static gboolean
-check_share (const TpsChunks *chunks, TpsCall *call, GError **error)
-{
-  const TpsTenant *tenant = tps_call_get_tenant (call);
-  guint n_left = chunks->max_transfers - g_hash_table_size (chunks->runs), n_own = 0;
-  GHashTableIter runs;
-  gpointer run;
-
-  if (tenant == NULL)
-    return TRUE;
-  g_hash_table_iter_init (&runs, chunks->runs);
-  while (g_hash_table_iter_next (&runs, NULL, &run))
-    n_own += ((const Run *) run)->tenant == tenant;
-  if (n_own < n_left)
-    return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "chunked transfers: %u calls of this tenant are running; the rest of the %u places "
-               "is for others",
-               n_own, chunks->max_transfers);
-  tps_error_set_retry_after_ms (*error, TPS_RETRY_AFTER_MS);
-  return FALSE;
-}
-
 /* Takes the call of a complete transfer, and creates the Run that carries it. The lock must be
  * held. */
 static TpsMessage *
 begin_run (TpsChunks *chunks, TpsTransfer *transfer, TpsCall *call, Run **run, GError **error)
 {
-  TpsMessage *message = check_share (chunks, call, error) ? tps_transfer_take_call (transfer, error)
-                                                          : NULL;
+  TpsMessage *message = tps_transfer_take_call (transfer, error);
   TpsDispatcher *dispatcher = tps_call_get_transferred (call);
 
   if (message == NULL)

@@ -67,16 +67,13 @@ expire (gpointer data)
 TpsChunks *
 tps_chunks_new (const TpsChunksOptions *options)
 {
-  guint max_transfers = options->max_transfers > 0 ? options->max_transfers
-                                                   : TPS_CHUNKS_MAX_TRANSFERS;
-  TpsTransferStoreOptions store = { .max_transfers = max_transfers,
+  TpsTransferStoreOptions store = { .max_transfers = options->max_transfers,
                                     .max_bytes = options->max_bytes,
                                     .idle_ns = options->idle_ns,
                                     .budget = tps_budgets_or_none (options->budgets)->transfers };
   TpsChunks *chunks = g_new0 (TpsChunks, 1);
 
   chunks->workers = options->workers;
-  chunks->max_transfers = max_transfers;
   chunks->answer_chunk_bytes = options->answer_chunk_bytes > 0 ? options->answer_chunk_bytes
                                                                : TPS_CHUNK_BYTES;
   if (options->metrics != NULL)

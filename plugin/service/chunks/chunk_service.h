@@ -13,8 +13,6 @@
 
 G_BEGIN_DECLS
 
-#define TPS_CHUNKS_MAX_TRANSFERS 256
-
 #define TPS_CHUNKS_SERVICE_NAME "Chunks"
 
 typedef struct TpsChunks TpsChunks;
@@ -25,7 +23,7 @@ typedef struct
   /* The limit on the bytes of all transfers, announced or kept; 0 = four fifths of their budget. */
   gsize max_bytes;
   const TpsBudgets *budgets; /* only `transfers` is charged, and referenced; NULL = no limits */
-  guint max_transfers;       /* 0 = TPS_CHUNKS_MAX_TRANSFERS */
+  guint max_transfers;       /* 0 = 256 */
   gint64 idle_ns;            /* after this time without progress a transfer is dropped; 0 = 60 s */
   /* Counts the calls that come in chunks; a reference is taken; NULL = none are counted. */
   TpsMetrics *metrics;

@@ -32,7 +32,6 @@ struct TpsChunks
 {
   TpsWorkerPool *workers;
   gsize answer_chunk_bytes;
-  guint max_transfers;
   TpsMetrics *metrics; /* NULL = none */
   TpsAccess *access;   /* a reference; NULL = none */
   TpsBudget *replies;  /* of calls that came in transfers; a reference */

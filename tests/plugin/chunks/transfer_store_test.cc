@@ -23,7 +23,7 @@ protected:
   {
     TpsTransferStoreOptions options = {};
 
-    options.max_transfers = 3;
+    options.max_transfers = 8;
     options.max_bytes = 1000 * mib;
     store = tps_transfer_store_new (&options);
   }
@@ -138,7 +138,7 @@ TEST_F (Store, beginsOnceAndResumes)
 
 TEST_F (Store, limitsTheNumberOfTransfers)
 {
-  for (const char *name : { "a", "b", "c" })
+  for (const char *name : { "a", "b", "c", "e", "f", "g", "h", "i" })
     ASSERT_NE (begin (name, 1, 1), nullptr);
   EXPECT_EQ (begin ("d", 1, 1), nullptr);
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
@@ -214,13 +214,15 @@ TEST_F (Store, aTenantThatHoldsMoreThanItsShareGivesWay)
 
 TEST_F (Store, aTenantWithManyTransfersGivesWay)
 {
-  for (const char *name : { "a", "b", "c" })
+  for (const char *name : { "a", "b", "c", "d" })
     ASSERT_NE (begin (name, 1, 1, 0, "A"), nullptr);
-  EXPECT_EQ (begin ("d", 1, 1, 0, "A"), nullptr);
-  EXPECT_NE (begin ("d", 1, 1, 0, "B"), nullptr);
-  EXPECT_EQ (begin ("e", 1, 1, 0, "B"), nullptr) << "A would have fewer";
-  EXPECT_EQ (tps_transfer_store_get_n_transfers (store), 3u);
-  EXPECT_NE (begin ("f", 1, 1, 5 * second, "A"), nullptr) << "there are idle ones";
+  EXPECT_EQ (begin ("e", 1, 1, 0, "A"), nullptr) << "it leaves as many places to others";
+  EXPECT_NE (begin ("e", 1, 1, 0, "B"), nullptr);
+  EXPECT_NE (begin ("f", 1, 1, 0, "B"), nullptr);
+  EXPECT_EQ (begin ("g", 1, 1, 0, "B"), nullptr) << "A would have fewer";
+  EXPECT_NE (begin ("g", 1, 1, 0, "C"), nullptr);
+  EXPECT_EQ (tps_transfer_store_get_n_transfers (store), 7u);
+  EXPECT_NE (begin ("h", 1, 1, 5 * second, "A"), nullptr) << "there are idle ones";
 }
 
 /* A slow client makes progress only once in a chunk, and must not lose to a tenant that holds
@@ -257,8 +259,10 @@ TEST_F (Store, aCompleteTransferGivesWayOnlyAfterAWhile)
   TpsTransfer *a = begin ("a", static_cast<gint64> (bytes.size ()), 1, 0, "A");
   Chunk chunk ("a", 0, 1, bytes);
 
-  ASSERT_NE (begin ("a2", 1, 1, second, "A"), nullptr);
-  ASSERT_NE (begin ("a3", 1, 1, second, "A"), nullptr);
+  for (const char *name : { "a2", "a3", "a4" })
+    ASSERT_NE (begin (name, 1, 1, second, "A"), nullptr);
+  for (const char *name : { "d", "e", "f", "g" })
+    ASSERT_NE (begin (name, 1, 1, second, name), nullptr);
   ASSERT_TRUE (receive (a, bytes.size ()) && tps_transfer_feed (a, &chunk.chunk, nullptr));
   tps_transfer_advance (a);
   ASSERT_EQ (tps_transfer_get_state (a), TPS_TRANSFER_COMPLETE);
