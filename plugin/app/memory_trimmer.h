@@ -22,8 +22,8 @@ typedef struct
 TpsMemoryTrimmer tps_memory_trimmer (const TpsBudgets *budgets);
 
 /* Frees half of the kept buffers every five seconds. If the charge of the process has fallen by 16
- * MiB or more, returns freed memory to the system. So it does if the memory that no budget counts
- * has grown by 64 MiB or more, because the room of freed small blocks may have been charged again at
+ * MiB or more, returns freed memory to the system; also if the memory that no budget counts has
+ * grown by 64 MiB or more, because the room of freed small blocks may have been charged again at
  * once. Must be called four times a second. Takes about 20 us, or milliseconds if memory is
  * returned. */
 void tps_memory_trimmer_turn (TpsMemoryTrimmer *trimmer);
