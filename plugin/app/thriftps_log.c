@@ -250,7 +250,7 @@ remove_records (const Program *program, TpsDisk *disk, gint64 last_lsn, GError *
   if (tps_log_truncate (disk, program->folder, last_lsn, error))
     return TRUE;
   if (data != NULL)
-    tps_data_folder_raise (data, needed_lsn, 0);
+    tps_data_folder_raise (data, needed_lsn, 0, NULL); /* a failure is traced */
   return FALSE;
 }
 
