@@ -121,7 +121,7 @@ TEST (DataFolder, withADamagedMarkerIsRefused)
 
 TEST (DataFolder, withALinkThatLeadsNowhereIsRefused)
 {
-  for (const char *part : { "/FORMAT", "/LOCK", "/log/LOG", "/log/00000000000000000001.log" })
+  for (const char *part : { "/FORMAT", "/log/LOG", "/log/00000000000000000001.log" })
     {
       const std::string folder = new_folder ();
       {
