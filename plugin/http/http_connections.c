@@ -36,7 +36,7 @@ struct TpsHttpConnection
   TpsHttpConnections *all;
   GList link;
   GSocket *socket;
-  gchar *request; /* [TPS_HTTP_MAX_REQUEST_BYTES]; NULL = libsoup has the request */
+  gchar *request; /* [TPS_HTTP_MAX_REQUEST_BYTES + 1]; NULL = libsoup has the request */
   gsize n_received;
   GSource *receiving;         /* NULL = libsoup has the request */
   GSocketConnection *carrier; /* of libsoup's output; NULL = the request is incomplete */
@@ -246,6 +246,7 @@ on_readable (GSocket *socket, GIOCondition condition, gpointer data)
       return G_SOURCE_REMOVE;
     }
   connection->n_received += (gsize) n;
+  connection->request[connection->n_received] = '\0';
   status = tps_http_guard_examine (connection->request, connection->n_received, &n_request);
   if (status == 0)
     return G_SOURCE_CONTINUE;
@@ -282,7 +283,7 @@ tps_http_connections_accept (TpsHttpConnections *connections, gint fd)
   connection->all = connections;
   connection->link.data = connection;
   connection->socket = socket;
-  connection->request = g_malloc (TPS_HTTP_MAX_REQUEST_BYTES);
+  connection->request = g_malloc (TPS_HTTP_MAX_REQUEST_BYTES + 1);
   connection->peer = describe_peer (&peer, n_bytes);
   connection->is_local = tps_http_guard_is_local (&peer);
   connection->charge = (TpsCharge) { connections->limits.budget, 0 };

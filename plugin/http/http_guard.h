@@ -17,10 +17,10 @@ G_BEGIN_DECLS
 #define TPS_HTTP_MAX_BODY_BYTES 4096
 #define TPS_HTTP_MAX_REQUEST_BYTES (TPS_HTTP_MAX_HEAD_BYTES + TPS_HTTP_MAX_BODY_BYTES)
 
-/* Examines `bytes`, the beginning of a connection. Returns 200 if they begin with a whole request,
- * and sets `n_request` to its size; 0 if the request is incomplete and `n_bytes` is less than
- * TPS_HTTP_MAX_REQUEST_BYTES; otherwise the status of the refusal. A 0 byte, and %00 in the request
- * line, are refused, because texts would end there. */
+/* Examines `bytes`, the beginning of a connection; a 0 byte must follow them. Returns 200 if they
+ * begin with a whole request, and sets `n_request` to its size; 0 if the request is incomplete and
+ * `n_bytes` is less than TPS_HTTP_MAX_REQUEST_BYTES; otherwise the status of the refusal. A 0 byte
+ * in the request, and %00 in its first line, are refused, because texts would end there. */
 guint tps_http_guard_examine (const gchar *bytes, gsize n_bytes, gsize *n_request);
 
 /* Returns TRUE if the Host header `host` may refer to this server. A page of another site can make

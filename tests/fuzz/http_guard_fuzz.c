@@ -40,6 +40,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   static const gchar *const names[] = { "ps0", NULL };
   g_autofree gchar *text = g_strndup ((const gchar *) data, size);
+  g_autofree gchar *bytes = g_malloc0 (size + 1);
   const gchar *token = tps_http_guard_find_token (text);
 
   if (tps_http_guard_accepts_host (text, names)
@@ -48,7 +49,9 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     abort ();
   if (token != NULL && (token < text || token > text + strlen (text)))
     abort ();
-  examine ((const gchar *) data, size);
+  if (size > 0)
+    memcpy (bytes, data, size);
+  examine (bytes, size);
   tps_http_guard_is_same_origin (text, "127.0.0.1:8080");
   return 0;
 }
