@@ -702,13 +702,12 @@ tps_push_window_get_size (TpsPushWindow *window, TpsPushWindowSize *size)
 void
 tps_push_window_free (TpsPushWindow *window)
 {
-  GHashTableIter shares;
-  gpointer data;
+  GHashTableIter clients;
+  gpointer client;
 
-  g_hash_table_iter_init (&shares, window->shares);
-  while (g_hash_table_iter_next (&shares, NULL, &data))
-    while (((TpsPushShare *) data)->recent.head != NULL)
-      forget_client (window, ((TpsPushShare *) data)->recent.head->data);
+  g_hash_table_iter_init (&clients, window->clients);
+  while (g_hash_table_iter_next (&clients, NULL, &client))
+    free_client (window, client);
   g_hash_table_unref (window->clients);
   tps_slab_clear (&window->records);
   tps_push_floors_free (window->floors);
