@@ -274,20 +274,13 @@ private:
   TpsClient *client_;
 };
 
-/* Returns a call of list_tables with an unknown argument of `n_bytes`, as it stands in a
- * transfer. */
+/* Ends the message and returns its bytes, as they stand in a transfer. */
 std::string
-long_call (gsize n_bytes)
+end_transferred (TpsWriter *out)
 {
-  g_autoptr (TpsWriter) out = tps_writer_new (TPS_PROTOCOL_BINARY, FALSE);
-  std::string argument (n_bytes, 'x'), bytes;
+  std::string bytes;
   guint n_pieces;
 
-  tps_writer_message_begin (out, "EmbeddingTable:list_tables", TPS_MESSAGE_CALL, 1);
-  tps_writer_struct_begin (out);
-  tps_writer_field (out, 9, TPS_WIRE_BINARY);
-  tps_writer_binary (out, argument.data (), argument.size ());
-  tps_writer_struct_end (out);
   EXPECT_TRUE (tps_writer_message_end_transferred (out, nullptr));
   const struct iovec *pieces = tps_writer_get_pieces (out, &n_pieces, nullptr);
   for (guint i = 0; i < n_pieces; i++)
@@ -295,13 +288,27 @@ long_call (gsize n_bytes)
   return bytes;
 }
 
+/* Returns a call of list_tables with an unknown argument of `n_bytes`, as it stands in a
+ * transfer. */
+std::string
+long_call (gsize n_bytes)
+{
+  g_autoptr (TpsWriter) out = tps_writer_new (TPS_PROTOCOL_BINARY, FALSE);
+  std::string argument (n_bytes, 'x');
+
+  tps_writer_message_begin (out, "EmbeddingTable:list_tables", TPS_MESSAGE_CALL, 1);
+  tps_writer_struct_begin (out);
+  tps_writer_field (out, 9, TPS_WIRE_BINARY);
+  tps_writer_binary (out, argument.data (), argument.size ());
+  tps_writer_struct_end (out);
+  return end_transferred (out);
+}
+
 /* Returns a call that waits for five minutes, as it stands in a transfer. */
 std::string
 waiting_call ()
 {
   g_autoptr (TpsWriter) out = tps_writer_new (TPS_PROTOCOL_BINARY, FALSE);
-  std::string bytes;
-  guint n_pieces;
 
   tps_writer_message_begin (out, "Rendezvous:get", TPS_MESSAGE_CALL, 1);
   tps_writer_struct_begin (out);
@@ -310,11 +317,7 @@ waiting_call ()
   tps_writer_field (out, 2, TPS_WIRE_I32);
   tps_writer_i32 (out, 300000);
   tps_writer_struct_end (out);
-  EXPECT_TRUE (tps_writer_message_end_transferred (out, nullptr));
-  const struct iovec *pieces = tps_writer_get_pieces (out, &n_pieces, nullptr);
-  for (guint i = 0; i < n_pieces; i++)
-    bytes.append (static_cast<const char *> (pieces[i].iov_base), pieces[i].iov_len);
-  return bytes;
+  return end_transferred (out);
 }
 
 /* The crowd runs calls that wait in all transfers that it may have. */
