@@ -4,17 +4,312 @@
  * (if a digest is needed), and adds it to the block of the sum. After the last item of the last
  * fold, it divides the block of the sum. Each byte of a gradient is thus read from memory once,
  * while the block of the sum stays in the cache. A new sum begins as the sum of the first two
- * items, which saves a copy of the first item. */
+ * items, which saves a copy of the first item.
+ *
+ * A sum of sparse gradients has rows in ascending order of their ids, each id once. A row of the
+ * sum is the sum, in the order of the folds, of the gradients that contain the row; other gradients
+ * leave the row unchanged (zero is not added). A first pass counts the rows of the union, and a
+ * second pass merges the rows. There are two shortcuts: the first gradient becomes the sum in place
+ * if possible, and a gradient without new rows is added in place. */
 
 #include "runtime/server/averaging/reduction.h"
 
 #include <float.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "runtime/server/averaging/sparse_sum.h"
+#include "runtime/base/error.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/device/device_memory.h"
-#include "runtime/base/error.h"
+
+typedef struct
+{
+  gint64 id;
+  gint64 position; /* of the row in the gradient */
+} Row;
+
+/* A gradient's rows in ascending order of (id, position). */
+typedef struct
+{
+  const gint64 *ids;
+  const guint8 *values;
+  Row *sorted; /* NULL = `ids` are strictly ascending */
+  gint64 n_rows;
+  gsize dim;
+  gsize row_bytes;
+  gsize sum_row_bytes;
+  TpsDType dtype;
+  TpsDType sum_dtype;
+  gdouble weight;
+  gpointer scratch;  /* one row of the sum's type; NULL if `sorted` is NULL */
+  TpsBuffer *memory; /* of `sorted` and `scratch` */
+} Rows;
+
+typedef struct
+{
+  gsize offset; /* in elements */
+  gsize n_elems;
+  guint index;
+} Block;
+
+static gint64
+id_at (const Rows *rows, gint64 i)
+{
+  return rows->sorted == NULL ? rows->ids[i] : rows->sorted[i].id;
+}
+
+static const guint8 *
+values_at (const Rows *rows, gint64 i)
+{
+  gint64 position = rows->sorted == NULL ? i : rows->sorted[i].position;
+
+  return rows->values + (gsize) position * rows->row_bytes;
+}
+
+static gboolean
+ascends_strictly (const gint64 *ids, gint64 n_ids)
+{
+  for (gint64 i = 1; i < n_ids; i++)
+    if (ids[i] <= ids[i - 1])
+      return FALSE;
+  return TRUE;
+}
+
+/* Equal ids are compared by position, because qsort() is not stable. */
+static int
+compare_rows (const void *a, const void *b)
+{
+  const Row *left = a;
+  const Row *right = b;
+
+  if (left->id != right->id)
+    return left->id < right->id ? -1 : 1;
+  return left->position < right->position ? -1 : 1;
+}
+
+/* Sorts rows whose ids are not strictly ascending, and provides the scratch row. */
+static gboolean
+sort_rows (Rows *rows, TpsBufferPool *buffers, GError **error)
+{
+  gsize n_rows = (gsize) rows->n_rows;
+
+  rows->memory = tps_buffer_pool_get (buffers, n_rows * sizeof (Row) + rows->sum_row_bytes, error);
+  if (rows->memory == NULL)
+    {
+      g_prefix_error (error, "no memory to sort %" G_GSIZE_FORMAT " rows: ", n_rows);
+      return FALSE;
+    }
+  rows->sorted = (Row *) (gpointer) tps_buffer_get_data (rows->memory);
+  rows->scratch = rows->sorted + n_rows;
+  for (gint64 i = 0; i < rows->n_rows; i++)
+    rows->sorted[i] = (Row) { .id = rows->ids[i], .position = i };
+  qsort (rows->sorted, n_rows, sizeof *rows->sorted, compare_rows);
+  return TRUE;
+}
+
+static gboolean
+rows_init (Rows *rows, const TpsGradient *gradient, TpsBufferPool *buffers, GError **error)
+{
+  TpsDType dtype = gradient->values.shape.dtype;
+
+  *rows = (Rows) {
+    .ids = tps_tensor_data (&gradient->indices),
+    .values = tps_tensor_data (&gradient->values),
+    .n_rows = gradient->values.shape.dims[0],
+    .dim = (gsize) gradient->values.shape.dims[1],
+    .dtype = dtype,
+    .sum_dtype = tps_cpu_sum_dtype (dtype),
+    .weight = gradient->weight,
+  };
+  rows->row_bytes = rows->dim * tps_dtype_size (dtype);
+  rows->sum_row_bytes = rows->dim * tps_dtype_size (rows->sum_dtype);
+  return ascends_strictly (rows->ids, rows->n_rows) || sort_rows (rows, buffers, error);
+}
+
+/* Returns the first position after `i` with a different id, or the number of rows. */
+static gint64
+end_of_group (const Rows *rows, gint64 i)
+{
+  gint64 end = i + 1;
+
+  while (rows->sorted != NULL && end < rows->n_rows && rows->sorted[end].id == rows->sorted[i].id)
+    end++;
+  return end;
+}
+
+/* Adds rows [begin, end), which have the same id, to `row` of the sum. If `is_new` is TRUE, sets
+ * `row` instead. */
+static void
+add_group (const Rows *rows, gint64 begin, gint64 end, gpointer row, gboolean is_new)
+{
+  gconstpointer values = values_at (rows, begin);
+  TpsDType dtype = rows->dtype;
+
+  if (end - begin > 1)
+    {
+      tps_cpu_cast (rows->sum_dtype, rows->scratch, dtype, values, rows->dim);
+      for (gint64 i = begin + 1; i < end; i++)
+        tps_cpu_accumulate (dtype, rows->scratch, values_at (rows, i), rows->dim);
+      values = rows->scratch;
+      dtype = rows->sum_dtype;
+    }
+  if (is_new)
+    tps_cpu_scale (dtype, row, values, rows->weight, rows->dim);
+  else
+    tps_cpu_scale_accumulate (dtype, row, values, rows->weight, rows->dim);
+}
+
+/* Returns the number of ids in the union of the sum and the rows. */
+static gint64
+count_union (const gint64 *sum_ids, gint64 n_sum, const Rows *rows)
+{
+  gint64 n_union = 0;
+  gint64 s = 0;
+
+  for (gint64 i = 0; i < rows->n_rows; i = end_of_group (rows, i), n_union++)
+    {
+      gint64 id = id_at (rows, i);
+
+      for (; s < n_sum && sum_ids[s] < id; s++)
+        n_union++;
+      if (s < n_sum && sum_ids[s] == id)
+        s++;
+    }
+  return n_union + (n_sum - s);
+}
+
+static void
+add_in_place (TpsGradient *sum, const Rows *rows)
+{
+  const gint64 *sum_ids = tps_tensor_data (&sum->indices);
+  guint8 *row = tps_tensor_data (&sum->values);
+  gint64 s = 0;
+
+  for (gint64 i = 0, end; i < rows->n_rows; i = end)
+    {
+      end = end_of_group (rows, i);
+      while (sum_ids[s] != id_at (rows, i))
+        s++;
+      add_group (rows, i, end, row + (gsize) s * rows->sum_row_bytes, FALSE);
+    }
+}
+
+/* Writes the union of `sum` and `rows` to `ids` and `values`, which must have room for it. */
+static void
+write_union (const TpsGradient *sum, gint64 n_sum, const Rows *rows, gint64 *ids, guint8 *values)
+{
+  const gint64 *sum_ids = tps_tensor_data (&sum->indices);
+  const guint8 *sum_values = tps_tensor_data (&sum->values);
+  gsize row_bytes = rows->sum_row_bytes;
+  gint64 s = 0;
+  gint64 i = 0;
+
+  for (; s < n_sum || i < rows->n_rows; ids++, values += row_bytes)
+    {
+      gboolean from_sum = s < n_sum && (i == rows->n_rows || sum_ids[s] <= id_at (rows, i));
+      gboolean from_rows = i < rows->n_rows && (s == n_sum || id_at (rows, i) <= sum_ids[s]);
+      gint64 end = from_rows ? end_of_group (rows, i) : i;
+
+      *ids = from_sum ? sum_ids[s] : id_at (rows, i);
+      if (from_sum && row_bytes > 0)
+        memcpy (values, sum_values + (gsize) s * row_bytes, row_bytes);
+      if (from_rows)
+        add_group (rows, i, end, values, !from_sum);
+      s += from_sum;
+      i = end;
+    }
+}
+
+static gboolean
+allocate_sum (TpsTensor *tensor, const TpsShape *shape, TpsBufferPool *buffers, GError **error)
+{
+  gsize n_bytes = tps_shape_n_bytes (shape);
+  TpsBuffer *buffer = tps_buffer_pool_get (buffers, n_bytes, error);
+
+  if (buffer == NULL)
+    {
+      g_prefix_error (error, "no memory for a sum of %" G_GSIZE_FORMAT " bytes: ", n_bytes);
+      return FALSE;
+    }
+  tps_tensor_init_take (tensor, shape, buffer, 0);
+  return TRUE;
+}
+
+static gboolean
+grow_sparse_sum (TpsGradient *sum, gint64 n_sum, gint64 n_union, const Rows *rows,
+                 TpsBufferPool *buffers, GError **error)
+{
+  TpsShape ids_shape = { .dtype = TPS_DTYPE_INT64, .n_dims = 1, .dims = { n_union } };
+  TpsShape values_shape = { .dtype = rows->sum_dtype,
+                            .n_dims = 2,
+                            .dims = { n_union, (gint64) rows->dim } };
+  g_auto (TpsTensor) ids = { 0 };
+  g_auto (TpsTensor) values = { 0 };
+
+  if (!allocate_sum (&ids, &ids_shape, buffers, error)
+      || !allocate_sum (&values, &values_shape, buffers, error))
+    return FALSE;
+  write_union (sum, n_sum, rows, tps_tensor_data (&ids), tps_tensor_data (&values));
+  tps_tensor_move (&sum->indices, &ids);
+  tps_tensor_move (&sum->values, &values);
+  return TRUE;
+}
+
+/* Returns TRUE if `gradient` can become the sum in place. */
+static gboolean
+is_sum_already (const TpsGradient *gradient, const Rows *rows)
+{
+  return rows->sorted == NULL && rows->dtype == rows->sum_dtype && gradient->weight == 1
+         && gradient->values.buffer != NULL && tps_buffer_is_exclusive (gradient->values.buffer);
+}
+
+static gboolean
+begin_sparse_sum (TpsGradient *sum, TpsGradient *gradient, const Rows *rows, TpsBufferPool *buffers,
+                  GError **error)
+{
+  if (is_sum_already (gradient, rows))
+    {
+      tps_tensor_move (&sum->indices, &gradient->indices);
+      tps_tensor_move (&sum->values, &gradient->values);
+    }
+  else if (!grow_sparse_sum (sum, 0, count_union (NULL, 0, rows), rows, buffers, error))
+    return FALSE;
+  sum->kind = TPS_GRADIENT_SPARSE;
+  sum->rows = gradient->rows;
+  return TRUE;
+}
+
+static gboolean
+add_rows (TpsGradient *sum, const Rows *rows, TpsBufferPool *buffers, GError **error)
+{
+  gint64 n_sum = sum->indices.shape.dims[0];
+  gint64 n_union = count_union (tps_tensor_data (&sum->indices), n_sum, rows);
+
+  if (n_union > n_sum)
+    return grow_sparse_sum (sum, n_sum, n_union, rows, buffers, error);
+  add_in_place (sum, rows);
+  return TRUE;
+}
+
+/* sum += weight * gradient. `sum` must be TPS_GRADIENT_NONE before the first call. It then is
+ * sparse, with values of the type in which the gradients' dtype is added up; the elements of `sum`
+ * must have no other owner. If an unsorted gradient repeats rows, these are combined first, in
+ * their given order. May take over the memory of `gradient`; the caller must clear `gradient` in
+ * any case. New memory comes from `buffers`. Errors: TPS_ERROR_RESOURCE_EXHAUSTED. Thread: one at a
+ * time for each sum. */
+static gboolean
+add_sparse (TpsGradient *sum, TpsGradient *gradient, TpsBufferPool *buffers, GError **error)
+{
+  gboolean ok;
+  Rows rows;
+
+  if (!rows_init (&rows, gradient, buffers, error))
+    return FALSE;
+  ok = sum->kind == TPS_GRADIENT_NONE ? begin_sparse_sum (sum, gradient, &rows, buffers, error)
+                                      : add_rows (sum, &rows, buffers, error);
+  g_clear_pointer (&rows.memory, tps_buffer_unref);
+  return ok;
+}
 
 void
 tps_reduction_init (TpsReduction *reduction, gboolean is_sum, TpsBufferPool *buffers)
@@ -30,22 +325,6 @@ tps_reduction_clear (TpsReduction *reduction)
 {
   tps_gradient_clear (&reduction->sum);
   g_clear_pointer (&reduction->device_sum, tps_device_sum_free);
-}
-
-gboolean
-tps_reduction_allocate (TpsTensor *tensor, const TpsShape *shape, TpsBufferPool *buffers,
-                        GError **error)
-{
-  gsize n_bytes = tps_shape_n_bytes (shape);
-  TpsBuffer *buffer = tps_buffer_pool_get (buffers, n_bytes, error);
-
-  if (buffer == NULL)
-    {
-      g_prefix_error (error, "no memory for a sum of %" G_GSIZE_FORMAT " bytes: ", n_bytes);
-      return FALSE;
-    }
-  tps_tensor_init_take (tensor, shape, buffer, 0);
-  return TRUE;
 }
 
 /* Returns TRUE if the elements of the item contribute to the sum. */
@@ -125,7 +404,7 @@ begin_dense_sum (TpsFold *fold, GError **error)
                      && tps_buffer_get_size (first->dense.buffer) >= TPS_BUFFER_MAX_SMALL;
   if (fold->is_adopted)
     tps_tensor_init_ref (&reduction->sum.dense, &first->dense);
-  else if (!tps_reduction_allocate (&reduction->sum.dense, &shape, pool, error))
+  else if (!allocate_sum (&reduction->sum.dense, &shape, pool, error))
     return FALSE;
   reduction->sum.kind = TPS_GRADIENT_DENSE;
   return TRUE;
@@ -180,8 +459,8 @@ begin_dense (TpsFold *fold, GError **error)
       && !(reduction->on_device != NULL ? begin_device_sum : begin_dense_sum) (fold, error))
     return FALSE;
   if (needs_output (fold)
-      && !tps_reduction_allocate (&fold->output, &fold->shape,
-                                  choose_pool (reduction, &fold->items[0]->gradient), error))
+      && !allocate_sum (&fold->output, &fold->shape,
+                        choose_pool (reduction, &fold->items[0]->gradient), error))
     return FALSE;
   allocate_hashes (fold);
   return TRUE;
@@ -259,13 +538,6 @@ tps_fold_begin (TpsFold *fold, TpsReduction *reduction, TpsFoldItem **items, gui
   release (fold);
   return FALSE;
 }
-
-typedef struct
-{
-  gsize offset; /* in elements */
-  gsize n_elems;
-  guint index;
-} Block;
 
 static guint8 *
 block_of (const TpsTensor *tensor, const Block *block)
@@ -400,8 +672,7 @@ fold_sparse (TpsFold *fold, GError **error)
 
   for (guint i = 0; i < fold->n_items; i++)
     if (fold->items[i]->gradient.kind == TPS_GRADIENT_SPARSE && has_share (fold->items[i])
-        && !tps_sparse_sum_add (&reduction->sum, &fold->items[i]->gradient, reduction->buffers,
-                                error))
+        && !add_sparse (&reduction->sum, &fold->items[i]->gradient, reduction->buffers, error))
       return FALSE;
   return TRUE;
 }
@@ -418,7 +689,7 @@ finish_sparse (TpsFold *fold, GError **error)
   shape.dtype = reduction->dtype;
   if (shape.dtype == sum->shape.dtype)
     tps_tensor_move (&values, sum);
-  else if (!tps_reduction_allocate (&values, &shape, reduction->buffers, error))
+  else if (!allocate_sum (&values, &shape, reduction->buffers, error))
     return FALSE;
   if (!tps_tensor_is_empty (sum))
     tps_cpu_divide (shape.dtype, tps_tensor_data (&values), tps_tensor_data (sum),
@@ -428,12 +699,6 @@ finish_sparse (TpsFold *fold, GError **error)
                     get_divisor (reduction), n_elems);
   tps_tensor_move (&reduction->sum.values, &values);
   return TRUE;
-}
-
-static gboolean
-end_sparse (TpsFold *fold, GError **error)
-{
-  return fold_sparse (fold, error) && (fold->average == NULL || finish_sparse (fold, error));
 }
 
 /* Computes the average in the device's memory, where it stays: no gradient came from host
@@ -478,7 +743,7 @@ tps_fold_end (TpsFold *fold, GError **error)
 
   give_digests (fold);
   if (!fold->is_dense)
-    ok = end_sparse (fold, error);
+    ok = fold_sparse (fold, error) && (fold->average == NULL || finish_sparse (fold, error));
   else if (reduction->device_sum != NULL)
     ok = end_on_device (fold, error);
   if (!tps_tensor_is_empty (&fold->output))

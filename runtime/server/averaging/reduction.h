@@ -92,9 +92,4 @@ gboolean tps_fold_begin (TpsFold *fold, TpsReduction *reduction, TpsFoldItem **i
 void tps_fold_run (TpsFold *fold, guint first_block, guint n_blocks);
 gboolean tps_fold_end (TpsFold *fold, GError **error);
 
-/* Initialises a tensor with undefined elements in memory from `buffers`. Errors:
- * TPS_ERROR_RESOURCE_EXHAUSTED. */
-gboolean tps_reduction_allocate (TpsTensor *tensor, const TpsShape *shape, TpsBufferPool *buffers,
-                                 GError **error);
-
 G_END_DECLS
