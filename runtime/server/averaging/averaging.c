@@ -10,7 +10,7 @@
 #include "runtime/server/averaging/averaging.h"
 
 #include "runtime/server/averaging/reduction.h"
-#include "runtime/server/missing_trainers.h"
+#include "runtime/server/open_rounds.h"
 #include "runtime/base/error.h"
 #include "runtime/base/trace.h"
 

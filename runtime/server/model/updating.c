@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "runtime/server/missing_trainers.h"
+#include "runtime/server/open_rounds.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 #include "runtime/server/model/update_digest.h"

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/server/missing_trainers.h"
+#include "runtime/server/open_rounds.h"
 
 #define MAX_NAMED_TRAINERS 100
 
