@@ -5,12 +5,33 @@
 #include "runtime/base/error.h"
 #include "runtime/base/planted_bug.h"
 #include "runtime/base/thread.h"
-#include "runtime/server/log/log_private.h"
 #include "runtime/server/log/log_scan.h"
+#include "runtime/server/log/log_writer.h"
+
+#define MAX_THREADS 2
 
 #define DEFAULT_SEGMENT_BYTES ((gint64) 256 << 20)
 #define DEFAULT_STAGED_BYTES ((gsize) 32 << 20)
 #define DEFAULT_INTERVAL_NS ((gint64) 100 * 1000 * 1000)
+
+struct TpsLog
+{
+  TpsLogOptions options; /* with defaults */
+  TpsLogFolder folder;
+  TpsLogWriter writer;
+  TpsMutex deleting; /* one at a time */
+  gint64 base_lsn;   /* of the last record that was found, or the LSN before the first record */
+  guint n_threads;
+  TpsThread threads[MAX_THREADS];
+};
+
+struct TpsLogCursor
+{
+  TpsLog *log;
+  TpsLogScan scan;
+  gint64 lsn;       /* of the next record */
+  gint64 limit_lsn; /* the durable LSN before the read-ahead began */
+};
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
@@ -141,7 +162,7 @@ tps_log_open (TpsDisk *disk, const gchar *path, const TpsLogOptions *options, Tp
 
   if (log == NULL)
     return NULL;
-  for (log->n_threads = 0; log->n_threads < TPS_LOG_MAX_THREADS; log->n_threads++)
+  for (log->n_threads = 0; log->n_threads < MAX_THREADS; log->n_threads++)
     if (!tps_thread_start (&log->threads[log->n_threads], "tps-log", run_thread, &log->writer,
                            error))
       {
@@ -231,6 +252,18 @@ tps_log_end_intervals (TpsLog *log)
 }
 
 /* ---- state ----------------------------------------------------------------------------------- */
+
+TpsLogWriter *
+tps_log_get_writer (TpsLog *log)
+{
+  return &log->writer;
+}
+
+const TpsLogFolder *
+tps_log_get_folder (const TpsLog *log)
+{
+  return &log->folder;
+}
 
 gint64
 tps_log_get_durable_lsn (TpsLog *log)
@@ -355,14 +388,6 @@ tps_log_delete_before (TpsLog *log, gint64 lsn, GError **error)
 }
 
 /* ---- cursors --------------------------------------------------------------------------------- */
-
-struct TpsLogCursor
-{
-  TpsLog *log;
-  TpsLogScan scan;
-  gint64 lsn;       /* of the next record */
-  gint64 limit_lsn; /* the durable LSN before the read-ahead began */
-};
 
 TpsLogCursor *
 tps_log_cursor_new (TpsLog *log, gint64 lsn, GError **error)

@@ -21,13 +21,66 @@
 #pragma once
 
 #include "runtime/base/sync.h"
-#include "runtime/server/log/segment_writer.h"
+#include "runtime/server/log/log.h"
+#include "runtime/server/log/log_encode.h"
+#include "runtime/server/log/log_folder.h"
 
 G_BEGIN_DECLS
 
 #define TPS_LOG_RETRY_NS ((gint64) 1000 * 1000 * 1000) /* after a full disk */
 
+/* An append or a flush. */
 typedef struct
+{
+  const TpsCommand *command; /* NULL: a flush */
+  TpsDurability durability;
+  gint64 lsn; /* of the command; 0 for a flush */
+  TpsLogDone done;
+  gpointer user_data;
+} TpsLogEntry;
+
+/* A staging buffer: the next group of records to be written, and the callbacks that wait for it. */
+typedef struct
+{
+  guint8 *data; /* aligned to TPS_DISK_BLOCK */
+  gsize capacity;
+  gsize n_used; /* including the head of the group */
+  guint n_records;
+  gint64 first_lsn, last_lsn;
+  gboolean is_full;   /* an entry did not fit; the stage is not empty */
+  gboolean is_urgent; /* a caller waits for the disk */
+  /* Records of TPS_DURABILITY_INTERVAL: the time to begin to write, and the time by which the first
+   * one should be on the disk; G_MAXINT64 = there is none. */
+  gint64 write_ns, due_ns;
+  gboolean has_held; /* a record of TPS_DURABILITY_INTERVAL waits for the disk */
+  /* A record that is longer than the buffer: the only one of its group. It is encoded while it
+   * is written. */
+  const TpsCommand *large;
+  gint64 large_bytes; /* of the group */
+  GArray *waiting;    /* of TpsLogEntry: done() must be called when the group is on the disk */
+  TpsRecordPlan plan; /* of the record that is being encoded */
+} TpsLogStage;
+
+/* A segment's file; all zero: there is none. */
+typedef struct
+{
+  TpsDiskFile *file;
+  TpsSegmentHead head;
+  gint64 size;
+  gint64 offset; /* of the next group */
+} TpsOpenSegment;
+
+/* The segment to which groups are written, and the next segment, which is made in advance, so that
+ * a full disk is noticed while there is still room. */
+typedef struct
+{
+  const TpsLogFolder *folder; /* borrowed */
+  gint64 segment_bytes;
+  TpsOpenSegment current; /* its number counts even if there is no file yet */
+  TpsOpenSegment spare;
+} TpsSegmentWriter;
+
+typedef struct TpsLogWriter
 {
   gint64 interval_ns;
   gsize stage_bytes;   /* of each stage */
@@ -107,5 +160,20 @@ void tps_log_writer_run (TpsLogWriter *writer);
 /* Closes the writer: staged records are written at once, and no entry may be added any more.
  * Thread: any. */
 void tps_log_writer_close (TpsLogWriter *writer);
+
+/* ---- of a log -------------------------------------------------------------------------------- */
+
+/* For tests: as tps_log_open(), but starts no threads. The caller must do their work with
+ * tps_log_writer_step (tps_log_get_writer (log), ...). */
+TpsLog *tps_log_open_stepped (TpsDisk *disk, const gchar *path, const TpsLogOptions *options,
+                              TpsLogFound *found, GError **error);
+
+/* Return the writer and the folder of a log. Borrowed. */
+TpsLogWriter *tps_log_get_writer (TpsLog *log);
+const TpsLogFolder *tps_log_get_folder (const TpsLog *log);
+
+/* Returns the segments with durable records, an array of TpsSegmentInfo. The caller frees it with
+ * g_array_unref(). Thread: any. */
+GArray *tps_log_dup_segments (TpsLog *log);
 
 G_END_DECLS

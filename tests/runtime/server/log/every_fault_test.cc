@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 
-#include "runtime/server/log/log_private.h"
+#include "runtime/server/log/log_writer.h"
 #include "tests/runtime/server/log/commands.h"
 #include "tests/runtime/server/log/simulated_disk.h"
 
@@ -219,7 +219,7 @@ private:
     gint64 wake_ns;
 
     for (int i = 0; i < n; i++)
-      if (!tps_log_writer_step (&log_->writer, now_ns_, &wake_ns))
+      if (!tps_log_writer_step (tps_log_get_writer (log_), now_ns_, &wake_ns))
         {
           if (wake_ns == G_MAXINT64)
             return;

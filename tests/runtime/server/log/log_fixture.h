@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
-#include "runtime/server/log/log_private.h"
+#include "runtime/server/log/log_writer.h"
 #include "tests/runtime/server/log/commands.h"
 
 namespace thriftps {
@@ -56,7 +56,7 @@ take_all_steps (TpsLog *log, gint64 now_ns = 1)
 {
   gint64 wake_ns;
 
-  while (tps_log_writer_step (&log->writer, now_ns, &wake_ns))
+  while (tps_log_writer_step (tps_log_get_writer (log), now_ns, &wake_ns))
     ;
 }
 

@@ -11,7 +11,7 @@
 #include <set>
 
 #include "runtime/base/error.h"
-#include "runtime/server/log/log_private.h"
+#include "runtime/server/log/log_writer.h"
 #include "tests/runtime/server/log/commands.h"
 #include "tests/runtime/server/log/simulated_disk.h"
 
@@ -113,7 +113,7 @@ private:
     gint64 wake_ns;
 
     for (int i = 0; i < n; i++)
-      if (!tps_log_writer_step (&log_->writer, now_ns_, &wake_ns))
+      if (!tps_log_writer_step (tps_log_get_writer (log_), now_ns_, &wake_ns))
         {
           if (wake_ns == G_MAXINT64)
             return;
@@ -274,8 +274,8 @@ private:
             seen["room again"]++;
           }
       }
-    seen["failed"] += log_->writer.failure != nullptr ? 1 : 0;
-    seen["more than one segment"] += log_->writer.infos->len > 1 ? 1 : 0;
+    seen["failed"] += tps_log_get_writer (log_)->failure != nullptr ? 1 : 0;
+    seen["more than one segment"] += tps_log_get_writer (log_)->infos->len > 1 ? 1 : 0;
   }
 
   uint32_t seed_;
