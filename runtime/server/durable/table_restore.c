@@ -13,7 +13,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
-#include "runtime/server/snapshot/import_read.h"
+#include "runtime/server/snapshot/import.h"
 #include "runtime/server/snapshot/snapshot_tables.h"
 #include "runtime/server/tables/table_snapshot.h"
 

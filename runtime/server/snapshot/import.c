@@ -9,7 +9,6 @@
 #include "runtime/base/durability.h"
 #include "runtime/base/error.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
-#include "runtime/server/snapshot/import_read.h"
 #include "runtime/server/snapshot/safetensors.h"
 #include "runtime/server/snapshot/spec_json.h"
 #include "runtime/server/snapshot/table_file.h"

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "runtime/server/log/disk.h"
+#include "runtime/server/tables/host/table.h"
 #include "runtime/server/tables/table_store.h"
 
 G_BEGIN_DECLS
@@ -52,5 +53,11 @@ typedef struct
  * columns or rows, a type that is not floating point; a row that is in no file, or in two),
  * ALREADY_EXISTS, RESOURCE_EXHAUSTED. */
 gboolean tps_table_import (const TpsTableImport *import, const TpsTableSpec *spec, GError **error);
+
+/* As tps_table_import(), but does not add the table to the store: the caller does so in a different
+ * way (tables/table_snapshot.h). Returns the table, without an incarnation; the caller owns a
+ * reference. Errors: those of tps_table_import() except ALREADY_EXISTS. */
+TpsTable *tps_table_import_read (const TpsTableImport *import, const TpsTableSpec *spec,
+                                 GError **error);
 
 G_END_DECLS

@@ -2,22 +2,64 @@
 
 /* Rows are copied in pieces, each row with its state and LSN as they were at one moment. The parts
  * of a piece are appended to different tensors, so all tensors of the file grow at the same time.
- * An increment has some of the rows, with their ids. */
+ * An increment has some of the rows, with their ids.
+ *
+ * A device accepts rows only together with their state and LSNs. Therefore, each piece of rows is
+ * read from all tensors before the next piece. */
 
 #include "runtime/server/snapshot/table_file.h"
 
 #include <string.h>
 
+#include "runtime/server/snapshot/populate.h"
+#include "runtime/server/snapshot/snapshot_io.h"
+#include "runtime/server/snapshot/spec_json.h"
+#include "runtime/server/tables/table_snapshot.h"
 #include "runtime/base/error.h"
 #include "runtime/base/planted_bug.h"
-#include "runtime/server/snapshot/device_table_file.h"
-#include "runtime/server/snapshot/populate.h"
-#include "runtime/server/snapshot/spec_json.h"
 
 #define READ_BYTES ((gsize) 4 << 20)
 #define NO_TENSOR G_MAXUINT
 
-/* ---- tensors --------------------------------------------------------------------------------- */
+typedef struct
+{
+  TpsTable *table;
+  gint64 n_steps;
+  gsize n_rows; /* of the file */
+  /* [n_rows of the shard / 8]: bits of the rows of an increment; NULL = all rows. */
+  const guint8 *changed;
+  TpsSafetensorsWriter *file;
+  guint n_parts;
+  TpsStatePart parts[TPS_STATE_MAX_PARTS];
+  guint lsns, row_ids, weight; /* numbers of tensors */
+  guint states[TPS_STATE_MAX_PARTS];
+  TpsTableCopy copy;
+  gfloat *columns; /* [n, n_columns]: a part of the state of `n` rows */
+  gint64 *ids;
+} Writing;
+
+/* The state of reading an increment. Each piece of rows is read from all tensors before the next
+ * piece. */
+typedef struct
+{
+  TpsTable *table;
+  TpsSafetensorStream ids, lsns, weight, states[TPS_STATE_MAX_PARTS];
+  guint n_parts;
+  TpsStatePart parts[TPS_STATE_MAX_PARTS];
+  gint64 *slots; /* [n]: of the `n` rows of the piece */
+  guint8 *piece; /* the elements of one tensor for these rows */
+} Reading;
+
+typedef struct
+{
+  TpsTable *table;
+  TpsSafetensorsReader *file;
+  TpsSafetensorStream lsns, weight, states[TPS_STATE_MAX_PARTS];
+  guint n_parts;
+  TpsStatePart parts[TPS_STATE_MAX_PARTS];
+  TpsTableCopy copy;
+  gfloat *columns; /* one part of the state, for the rows of a piece */
+} DeviceReading;
 
 static gchar *
 name_of (const TpsTable *table, const gchar *what)
@@ -54,25 +96,6 @@ tps_table_file_estimate (const TpsTable *table)
 {
   return (guint64) table->spec.shard.n_rows * tps_table_file_get_row_bytes (table);
 }
-
-/* ---- writing --------------------------------------------------------------------------------- */
-
-typedef struct
-{
-  TpsTable *table;
-  gint64 n_steps;
-  gsize n_rows; /* of the file */
-  /* [n_rows of the shard / 8]: bits of the rows of an increment; NULL = all rows. */
-  const guint8 *changed;
-  TpsSafetensorsWriter *file;
-  guint n_parts;
-  TpsStatePart parts[TPS_STATE_MAX_PARTS];
-  guint lsns, row_ids, weight; /* numbers of tensors */
-  guint states[TPS_STATE_MAX_PARTS];
-  TpsTableCopy copy;
-  gfloat *columns; /* [n, n_columns]: a part of the state of `n` rows */
-  gint64 *ids;
-} Writing;
 
 static guint
 add_tensor (Writing *writing, const gchar *name, const gchar *dtype, gsize n_columns)
@@ -294,8 +317,6 @@ tps_table_file_write (TpsTable *table, TpsDisk *disk, const gchar *path,
   return ok;
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
-
 /* Reads a tensor that has the same layout in memory as in the file. Other threads provide the pages
  * of this memory meanwhile. */
 static gboolean
@@ -402,20 +423,6 @@ read_rows (TpsTable *table, TpsSafetensorsReader *file, TpsSnapshotPace *pace, G
 
   return tensor != NULL && read_plain (file, tensor, table->rows, pace, error);
 }
-
-/* ---- increments ------------------------------------------------------------------------------ */
-
-/* The state of reading an increment. Each piece of rows is read from all tensors before the next
- * piece. */
-typedef struct
-{
-  TpsTable *table;
-  TpsSafetensorStream ids, lsns, weight, states[TPS_STATE_MAX_PARTS];
-  guint n_parts;
-  TpsStatePart parts[TPS_STATE_MAX_PARTS];
-  gint64 *slots; /* [n]: of the `n` rows of the piece */
-  guint8 *piece; /* the elements of one tensor for these rows */
-} Reading;
 
 static gboolean
 begin_stream (TpsSafetensorsReader *file, TpsSafetensorStream *stream, const gchar *name,
@@ -558,6 +565,97 @@ read_increment (TpsTable *table, TpsDisk *disk, const gchar *folder, const TpsMa
          && read_pieces (&reading, n_rows, pace, error);
 }
 
+static gboolean
+begin_device_streams (DeviceReading *reading, GError **error)
+{
+  const TpsTable *table = reading->table;
+  gint64 n_rows = table->spec.shard.n_rows;
+  g_autofree gchar *lsns = name_of (table, "lsn");
+  g_autofree gchar *weight = name_of (table, "weight");
+
+  for (guint i = 0; i < reading->n_parts; i++)
+    {
+      g_autofree gchar *state = name_of_part (table, &reading->parts[i]);
+
+      if (!begin_stream (reading->file, &reading->states[i], state, "F32", n_rows,
+                         reading->parts[i].n_columns, error))
+        return FALSE;
+    }
+  return begin_stream (reading->file, &reading->lsns, lsns, "I64", n_rows, 0, error)
+         && begin_stream (reading->file, &reading->weight, weight,
+                          tps_safetensors_dtype (table->spec.dtype), n_rows, table->dim, error);
+}
+
+static gboolean
+read_device_state (DeviceReading *reading, gsize n, GError **error)
+{
+  gsize n_floats = reading->table->state_per_row;
+  gsize first = 0;
+
+  for (guint i = 0; i < reading->n_parts; i++)
+    {
+      gsize n_columns = reading->parts[i].n_columns;
+
+      if (!tps_safetensor_stream_read (&reading->states[i], reading->columns,
+                                       n * n_columns * sizeof (gfloat), error))
+        return FALSE;
+      for (gsize row = 0; row < n; row++)
+        memcpy (reading->copy.state + row * n_floats + first, reading->columns + row * n_columns,
+                n_columns * sizeof (gfloat));
+      first += n_columns;
+    }
+  return TRUE;
+}
+
+static gboolean
+read_device_piece (DeviceReading *reading, gsize slot, gsize n, GError **error)
+{
+  TpsTable *table = reading->table;
+  const TpsTableCopy *copy = &reading->copy;
+
+  return read_device_state (reading, n, error)
+         && tps_safetensor_stream_read (&reading->lsns, copy->lsns, n * sizeof (gint64), error)
+         && tps_safetensor_stream_read (&reading->weight, copy->rows, n * table->row_bytes, error)
+         && tps_table_fill_rows (table, slot, n, copy, error);
+}
+
+static gboolean
+read_device_pieces (DeviceReading *reading, TpsSnapshotPace *pace, GError **error)
+{
+  const TpsTable *table = reading->table;
+  gsize n_rows = (gsize) table->spec.shard.n_rows;
+  gsize max_rows = tps_table_get_max_copied_rows (table);
+  gsize row_bytes = tps_table_file_get_row_bytes (table);
+
+  for (gsize slot = 0, n; slot < n_rows; slot += n)
+    {
+      n = MIN (max_rows, n_rows - slot);
+      if (!read_device_piece (reading, slot, n, error)
+          || !tps_snapshot_pace (pace, n * row_bytes, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* Reads the rows, their state and LSNs onto the device of `table`, which must be unfilled. Errors:
+ * those of the disk, DEVICE_LOST, RESOURCE_EXHAUSTED, ABORTED. */
+static gboolean
+read_onto_device (TpsTable *table, TpsSafetensorsReader *file, TpsSnapshotPace *pace,
+                  GError **error)
+{
+  gsize n = tps_table_get_max_copied_rows (table);
+  g_autofree guint8 *rows = g_malloc (n * table->row_bytes);
+  g_autofree gfloat *state = g_new (gfloat, n * table->state_per_row + 1);
+  g_autofree gfloat *columns = g_new (gfloat, n * table->state_per_row + 1);
+  g_autofree gint64 *lsns = g_new (gint64, n);
+  DeviceReading reading = {
+    .table = table, .file = file, .copy = { rows, state, lsns }, .columns = columns
+  };
+
+  reading.n_parts = tps_state_get_parts (&table->spec.optimizer, table->dim, reading.parts);
+  return begin_device_streams (&reading, error) && read_device_pieces (&reading, pace, error);
+}
+
 gboolean
 tps_table_file_read (TpsTable *table, TpsDisk *disk, const gchar *folder,
                      const TpsManifestTable *entry, TpsSnapshotPace *pace, GError **error)
@@ -568,7 +666,7 @@ tps_table_file_read (TpsTable *table, TpsDisk *disk, const gchar *folder,
   if (file == NULL)
     return FALSE;
   if (tps_table_is_filled_by_pieces (table)
-          ? !tps_device_table_file_read (table, file, pace, error)
+          ? !read_onto_device (table, file, pace, error)
           : !read_lsns (table, file, pace, error) || !read_state (table, file, pace, error)
                 || !read_rows (table, file, pace, error))
     return FALSE;
