@@ -8,7 +8,7 @@
 #include "plugin/net/address.h"
 #include "plugin/tracing/otlp/otlp_exporter.h"
 #include "runtime/base/error.h"
-#include "runtime/base/trace_levels.h"
+#include "runtime/base/trace.h"
 
 #define DEFAULT_SERVICE "ParameterServer"
 #define SLOW_CALLS_WITH_HTTP 32 /* default of --slow-calls with --http, whose reports show them */

@@ -4,10 +4,25 @@
 
 #include <string.h>
 
+#include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 #include "runtime/base/thread.h"
-#include "runtime/base/trace_levels.h"
 #include "runtime/base/trace_sinks.h"
+
+#define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyz0123456789_"
+
+typedef struct
+{
+  gchar name[TPS_TRACE_MAX_AREA_BYTES + 1];
+  TpsTraceLevel level;
+} Area;
+
+struct TpsTraceLevels
+{
+  TpsTraceLevel others; /* of areas without an item; 0 = not set yet */
+  guint n_areas;
+  Area areas[TPS_TRACE_MAX_AREAS];
+};
 
 #define NS_PER_S ((gint64) 1000000000)
 #define INTERVAL_NS (NS_PER_S / TPS_TRACE_PER_SECOND)
@@ -31,13 +46,14 @@ static const gchar *const level_names[] = {
   [TPS_TRACE_DEBUG] = "debug",
 };
 
-/* TpsTraceEvent.limit has the level in its low bits, and the generation of `levels` above them. */
+/* TpsTraceEvent.limit has the level in its low bits, and the generation of the levels above
+ * them. */
 #define LIMIT_BITS 3
 
 static atomic_int max_level = TPS_TRACE_WARNING; /* of all areas */
-static atomic_uint generation = 1;               /* of `levels`; never 0 */
-static TpsMutex levels_lock = TPS_MUTEX_INIT;    /* guards `levels`, and changes of the two above */
-static TpsTraceLevels *levels;                   /* NULL = TPS_TRACE_WARNING everywhere */
+static atomic_uint generation = 1;               /* of `current_levels`; never 0 */
+static TpsMutex levels_lock = TPS_MUTEX_INIT;    /* guards the next, and changes of the two above */
+static TpsTraceLevels *current_levels;           /* NULL = TPS_TRACE_WARNING everywhere */
 
 static atomic_ullong n_suppressed_in_all;
 static atomic_ullong n_dropped_in_all;
@@ -59,7 +75,139 @@ static guint64 n_written;  /* of these, records that were passed to the sink */
 static guint64 n_dropped;  /* records that were dropped and are not reported yet */
 static gboolean has_writer;
 
-/* ---- levels and rate ------------------------------------------------------------------------ */
+static gboolean
+refuse (const gchar *item, const gchar *problem, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "log level \"%s\": %s; expected LEVEL or AREA=LEVEL with error, warning, info or "
+               "debug, separated by commas",
+               item, problem);
+  return FALSE;
+}
+
+/* Returns the area `name`; NULL if there is none. */
+static Area *
+find_area (TpsTraceLevels *levels, const gchar *name, gsize n_bytes)
+{
+  for (guint i = 0; i < levels->n_areas; i++)
+    if (strncmp (levels->areas[i].name, name, n_bytes) == 0
+        && levels->areas[i].name[n_bytes] == '\0')
+      return &levels->areas[i];
+  return NULL;
+}
+
+/* Adds an area, whose name is the first `n_bytes` of `item`. */
+static gboolean
+add_area (TpsTraceLevels *levels, const gchar *item, gsize n_bytes, TpsTraceLevel level,
+          GError **error)
+{
+  Area *area;
+
+  if (n_bytes == 0 || n_bytes > TPS_TRACE_MAX_AREA_BYTES
+      || strspn (item, NAME_CHARACTERS) != n_bytes)
+    return refuse (item, "the area is not the name of a folder", error);
+  if (find_area (levels, item, n_bytes) != NULL)
+    return refuse (item, "the area is given twice", error);
+  if (levels->n_areas == TPS_TRACE_MAX_AREAS)
+    return refuse (item, "there are more than " G_STRINGIFY (TPS_TRACE_MAX_AREAS) " areas", error);
+  area = &levels->areas[levels->n_areas++];
+  memcpy (area->name, item, n_bytes);
+  area->level = level;
+  return TRUE;
+}
+
+/* Adds one item, LEVEL or AREA=LEVEL. */
+static gboolean
+add_item (TpsTraceLevels *levels, const gchar *item, GError **error)
+{
+  const gchar *equals = strchr (item, '=');
+  TpsTraceLevel level;
+
+  if (!tps_trace_parse_level (equals != NULL ? equals + 1 : item, &level))
+    return refuse (item, "unknown level", error);
+  if (equals != NULL)
+    return add_area (levels, item, (gsize) (equals - item), level, error);
+  if (levels->others != 0)
+    return refuse (item, "the level of all other areas is given twice", error);
+  levels->others = level;
+  return TRUE;
+}
+
+TpsTraceLevels *
+tps_trace_levels_parse (const gchar *text, GError **error)
+{
+  g_autoptr (TpsTraceLevels) levels = g_new0 (TpsTraceLevels, 1);
+  g_auto (GStrv) items = NULL;
+  gsize n_bytes = strnlen (text, TPS_TRACE_MAX_LEVELS_BYTES + 1);
+
+  if (n_bytes == 0 || n_bytes > TPS_TRACE_MAX_LEVELS_BYTES)
+    {
+      refuse ("", n_bytes == 0 ? "it is empty" : "it is too long", error);
+      return NULL;
+    }
+  items = g_strsplit (text, ",", -1);
+  for (guint i = 0; items[i] != NULL; i++)
+    if (!add_item (levels, g_strstrip (items[i]), error))
+      return NULL;
+  if (levels->others == 0)
+    levels->others = TPS_TRACE_INFO;
+  return g_steal_pointer (&levels);
+}
+
+TpsTraceLevels *
+tps_trace_levels_new (TpsTraceLevel level)
+{
+  TpsTraceLevels *levels = g_new0 (TpsTraceLevels, 1);
+
+  levels->others = level;
+  return levels;
+}
+
+void
+tps_trace_levels_free (TpsTraceLevels *levels)
+{
+  g_free (levels);
+}
+
+/* The innermost folder with a level decides. */
+TpsTraceLevel
+tps_trace_levels_find (const TpsTraceLevels *levels, const gchar *file)
+{
+  const gchar *end = strrchr (file, '/');
+
+  while (end != NULL)
+    {
+      const gchar *slash = g_strrstr_len (file, end - file, "/");
+      const gchar *name = slash != NULL ? slash + 1 : file;
+      const Area *area = find_area ((TpsTraceLevels *) (gsize) levels, name, (gsize) (end - name));
+
+      if (area != NULL)
+        return area->level;
+      end = slash;
+    }
+  return levels->others;
+}
+
+TpsTraceLevel
+tps_trace_levels_get_max (const TpsTraceLevels *levels)
+{
+  TpsTraceLevel max = levels->others;
+
+  for (guint i = 0; i < levels->n_areas; i++)
+    max = MAX (max, levels->areas[i].level);
+  return max;
+}
+
+gchar *
+tps_trace_levels_to_text (const TpsTraceLevels *levels)
+{
+  GString *text = g_string_new (tps_trace_level_name (levels->others));
+
+  for (guint i = 0; i < levels->n_areas; i++)
+    g_string_append_printf (text, ",%s=%s", levels->areas[i].name,
+                            tps_trace_level_name (levels->areas[i].level));
+  return g_string_free (text, FALSE);
+}
 
 /* Takes ownership of `new_levels`. */
 static void
@@ -68,11 +216,11 @@ set_levels (TpsTraceLevels *new_levels)
   guint next;
 
   tps_mutex_lock (&levels_lock);
-  g_clear_pointer (&levels, tps_trace_levels_free);
-  levels = new_levels;
+  g_clear_pointer (&current_levels, tps_trace_levels_free);
+  current_levels = new_levels;
   next = (atomic_load_explicit (&generation, memory_order_relaxed) + 1) & (G_MAXUINT >> LIMIT_BITS);
   atomic_store_explicit (&generation, MAX (next, 1), memory_order_relaxed);
-  atomic_store_explicit (&max_level, (gint) tps_trace_levels_get_max (levels),
+  atomic_store_explicit (&max_level, (gint) tps_trace_levels_get_max (current_levels),
                          memory_order_relaxed);
   tps_mutex_unlock (&levels_lock);
 }
@@ -99,8 +247,8 @@ tps_trace_dup_levels (void)
   gchar *text;
 
   tps_mutex_lock (&levels_lock);
-  text = levels != NULL ? tps_trace_levels_to_text (levels)
-                        : g_strdup (level_names[TPS_TRACE_WARNING]);
+  text = current_levels != NULL ? tps_trace_levels_to_text (current_levels)
+                                : g_strdup (level_names[TPS_TRACE_WARNING]);
   tps_mutex_unlock (&levels_lock);
   return text;
 }
@@ -112,7 +260,8 @@ find_limit (TpsTraceEvent *event)
   guint limit;
 
   tps_mutex_lock (&levels_lock);
-  limit = levels != NULL ? tps_trace_levels_find (levels, event->file) : TPS_TRACE_WARNING;
+  limit = current_levels != NULL ? tps_trace_levels_find (current_levels, event->file)
+                                 : TPS_TRACE_WARNING;
   limit |= atomic_load_explicit (&generation, memory_order_relaxed) << LIMIT_BITS;
   __atomic_store_n (&event->limit, limit, __ATOMIC_RELAXED);
   tps_mutex_unlock (&levels_lock);
@@ -175,8 +324,6 @@ take_token (TpsTraceEvent *event, gint64 now_ns)
   return TRUE;
 }
 
-/* ---- the sink ------------------------------------------------------------------------------- */
-
 static void
 write_record (TpsTraceRecord *record)
 {
@@ -210,8 +357,6 @@ tps_trace_set_sink (TpsTraceSink new_sink, gpointer user_data)
   sink_data = user_data;
   tps_mutex_unlock (&sink_lock);
 }
-
-/* ---- the queue ------------------------------------------------------------------------------ */
 
 static void
 init_conds (void)
@@ -299,8 +444,6 @@ push (Queued *queued)
     g_free (queued);
   return pushed;
 }
-
-/* ---- emitting ------------------------------------------------------------------------------- */
 
 /* Copies a text to `*room`, and moves `*room` to the end of the copy. */
 static const gchar *

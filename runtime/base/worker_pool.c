@@ -2,22 +2,108 @@
 
 /* The path of a job from its submission to a worker, and the threads of the pool.
  *
- * submit() appends the job to a queue and wakes an idle worker. Workers take jobs in the order of
- * job_rings.h, short jobs before long ones. The bound of the long lane leaves a thread for short
- * jobs. cancel() moves the jobs of a queue that have a `cancel` to the pool's own queue, where this
- * function runs instead of the job. One more thread runs timers (timers.h).
+ * submit() appends the job to a queue and wakes an idle worker. A lane has the pool's own queue and
+ * a ring of groups. A group has, for each lane, a ring of its queues with jobs. A worker takes jobs
+ * alternately from the lane's own queue and from the first queue of the first group. If that group
+ * and queue have more jobs, each then joins the end of its ring. Short jobs come before long ones.
+ * The bound of the long lane leaves a thread for short jobs. cancel() moves the jobs of a queue that
+ * have a `cancel` to the pool's own queue, where this function runs instead of the job. One more
+ * thread runs timers (timers.h).
  *
- * Every step takes constant time, except a cancellation, which visits the jobs of the queue.
- */
+ * Every step takes constant time, except a cancellation, which visits the jobs of the queue. The
+ * functions through which each job passes are inline. */
 
 #include "runtime/base/worker_pool.h"
 
-
 #include "runtime/base/error.h"
-#include "runtime/base/job_rings.h"
 #include "runtime/base/magazine.h"
+#include "runtime/base/sync.h"
 #include "runtime/base/thread.h"
-#include "runtime/base/worker_pool_private.h"
+#include "runtime/base/timers.h"
+
+typedef struct TpsJob TpsJob;
+
+struct TpsJob
+{
+  TpsJobFunc func;
+  TpsJobFunc cancel; /* NULL = the job always runs */
+  gpointer user_data;
+  TpsJob *next;
+};
+
+typedef struct
+{
+  TpsJob *first;
+  TpsJob **last; /* where the next job is linked */
+} TpsJobList;
+
+struct TpsJobQueue
+{
+  TpsRefcount refcount;
+  TpsWorkerPool *pool; /* a reference */
+  TpsLane lane;
+
+  /* Under the pool's lock. */
+  TpsJobList jobs;
+  TpsJobGroup *group;        /* whose ring the queue joins; a reference. NULL = the pool's */
+  TpsJobGroup *wanted_group; /* joined when the queue next enters a ring; a reference, or NULL */
+  TpsJobQueue *next;         /* in the ring */
+  gboolean in_ring;          /* from the first job to the turn that finds or leaves no job */
+  gboolean cancelled;
+};
+
+/* The queues of a group that have jobs in one lane. */
+typedef struct
+{
+  TpsJobQueue *ring;  /* in the order of their turns; each is referenced */
+  TpsJobQueue **tail; /* where the next queue is linked */
+  TpsJobGroup *next;  /* in the lane's ring */
+  gboolean in_ring;   /* in the lane's ring: TRUE while there are queues, which reference it */
+} TpsGroupRing;
+
+struct TpsJobGroup
+{
+  TpsRefcount refcount;            /* not of the pool's group */
+  TpsWorkerPool *pool;             /* a reference; NULL in the pool's group */
+  TpsGroupRing rings[TPS_N_LANES]; /* under the pool's lock */
+};
+
+typedef struct
+{
+  TpsJobList own;     /* the pool's own queue; in the short lane, also cancellations */
+  TpsJobGroup *ring;  /* groups with jobs, in the order of their turns */
+  TpsJobGroup **tail; /* where the next group is linked */
+  gboolean own_next;  /* the pool's own queue is next, if it has a job */
+  guint n_queued;     /* jobs of all these queues */
+  guint n_running;
+  guint max_running;
+} TpsLaneJobs;
+
+struct TpsWorkerPool
+{
+  TpsRefcount refcount; /* references of the creator and of each queue and group */
+  gchar *name;
+  guint n_parallel;   /* jobs at the same time */
+  TpsThread *threads; /* [n_parallel], of which n_started have been started */
+  guint n_started;
+  TpsThread timer_thread;
+  gboolean has_timer_thread;
+  TpsTimers timers; /* has a lock of its own, which is never held with the pool's */
+
+  /* Jobs since the pool was made; changed under the lock, read without it. */
+  atomic_ullong n_submitted;
+  atomic_ullong n_begun;
+  atomic_ullong n_ended;
+
+  TpsMutex lock; /* guards everything below */
+  TpsCond work;  /* a job has been queued, or `stopping` has been set */
+  TpsCond settled;
+  guint n_settling; /* threads in tps_worker_pool_settle() */
+  TpsLaneJobs lanes[TPS_N_LANES];
+  TpsJobGroup group; /* of all queues without a group of their own */
+  guint n_idle;
+  gboolean stopping;
+};
 
 static TpsDepot job_depot = TPS_DEPOT_INIT (g_free);
 static _Thread_local TpsMagazine job_magazine;
@@ -26,7 +112,284 @@ static _Thread_local TpsMagazine job_magazine;
 static _Thread_local const TpsWorkerPool *current_pool;
 static _Thread_local TpsLane current_lane;
 
-/* ---- jobs ----------------------------------------------------------------------------------- */
+/* Makes an empty list. */
+static inline void
+job_list_init (TpsJobList *list)
+{
+  list->first = NULL;
+  list->last = &list->first;
+}
+
+/* Makes the rings of a group, all empty. */
+static inline void
+job_group_init (TpsJobGroup *group)
+{
+  for (guint i = 0; i < TPS_N_LANES; i++)
+    group->rings[i] = (TpsGroupRing) { .tail = &group->rings[i].ring };
+}
+
+/* Releases a reference; the last one frees the memory of the pool, whose threads must have ended.
+ * The pool's lock must not be held. Thread: any. */
+static inline void
+worker_pool_unref (TpsWorkerPool *pool)
+{
+  if (!tps_refcount_dec (&pool->refcount))
+    return;
+  tps_timers_clear (&pool->timers);
+  tps_cond_clear (&pool->settled);
+  tps_cond_clear (&pool->work);
+  tps_mutex_clear (&pool->lock);
+  g_free (pool->threads);
+  g_free (pool->name);
+  g_free (pool);
+}
+
+/* Appends `job`, of which the list takes ownership. */
+static inline void
+job_list_append (TpsJobList *list, TpsJob *job)
+{
+  job->next = NULL;
+  *list->last = job;
+  list->last = &job->next;
+}
+
+/* Removes and returns the first job of the list, which the caller then owns; NULL if the list is
+ * empty. */
+static inline TpsJob *
+job_list_pop (TpsJobList *list)
+{
+  TpsJob *job = list->first;
+
+  if (job == NULL)
+    return NULL;
+  list->first = job->next;
+  if (list->first == NULL)
+    list->last = &list->first;
+  return job;
+}
+
+/* Appends a group that has jobs in the lane to the lane's ring. */
+static inline void
+job_group_join_lane (TpsWorkerPool *pool, TpsLane lane, TpsJobGroup *group)
+{
+  TpsGroupRing *ring = &group->rings[lane];
+
+  ring->in_ring = TRUE;
+  ring->next = NULL;
+  *pool->lanes[lane].tail = group;
+  pool->lanes[lane].tail = &ring->next;
+}
+
+/* Removes the first group from the lane's ring, which must not be empty, and returns it,
+ * borrowed. */
+static inline TpsJobGroup *
+job_group_leave_lane (TpsWorkerPool *pool, TpsLane lane)
+{
+  TpsJobGroup *group = pool->lanes[lane].ring;
+  TpsGroupRing *ring = &group->rings[lane];
+
+  pool->lanes[lane].ring = ring->next;
+  if (ring->next == NULL)
+    pool->lanes[lane].tail = &pool->lanes[lane].ring;
+  ring->in_ring = FALSE;
+  return group;
+}
+
+/* Moves a queue that is in no ring to the group that was requested last. Returns its group,
+ * borrowed. */
+static inline TpsJobGroup *
+job_queue_update_group (TpsJobQueue *queue)
+{
+  if (queue->group != queue->wanted_group)
+    {
+      g_clear_pointer (&queue->group, tps_job_group_unref);
+      if (queue->wanted_group != NULL)
+        queue->group = tps_job_group_ref (queue->wanted_group);
+    }
+  return queue->group != NULL ? queue->group : &queue->pool->group;
+}
+
+/* Appends the queue to the ring of its group. The ring takes over a reference to the queue. */
+static inline void
+job_queue_join_ring (TpsJobQueue *queue)
+{
+  TpsJobGroup *group = job_queue_update_group (queue);
+  TpsGroupRing *ring = &group->rings[queue->lane];
+
+  queue->in_ring = TRUE;
+  queue->next = NULL;
+  *ring->tail = queue;
+  ring->tail = &queue->next;
+  if (!ring->in_ring)
+    job_group_join_lane (queue->pool, queue->lane, group);
+}
+
+/* Removes and returns the first queue of the first group. If the group has more queues, it becomes
+ * the last group of the lane. The caller takes over the ring's reference to the queue. */
+static inline TpsJobQueue *
+job_queue_leave_ring (TpsWorkerPool *pool, TpsLane lane)
+{
+  TpsJobGroup *group = job_group_leave_lane (pool, lane);
+  TpsGroupRing *ring = &group->rings[lane];
+  TpsJobQueue *queue = ring->ring;
+
+  ring->ring = queue->next;
+  if (ring->ring == NULL)
+    ring->tail = &ring->ring;
+  else
+    job_group_join_lane (pool, lane, group);
+  queue->in_ring = FALSE;
+  return queue;
+}
+
+/* Wakes an idle worker, if there is one, for a new job. A lane that already runs as many jobs as it
+ * may needs no further thread: a worker takes the next job when its own job ends. */
+static inline void
+job_lane_wake (TpsWorkerPool *pool, TpsLane lane)
+{
+  if (pool->n_idle > 0 && pool->lanes[lane].n_running < pool->lanes[lane].max_running)
+    tps_cond_signal (&pool->work);
+}
+
+/* Appends a job to the pool's own queue of the lane. Takes ownership of `job`. */
+static inline void
+job_lane_push_own (TpsWorkerPool *pool, TpsLane lane, TpsJob *job)
+{
+  job_list_append (&pool->lanes[lane].own, job);
+  pool->lanes[lane].n_queued++;
+  job_lane_wake (pool, lane);
+}
+
+/* Appends a job to a queue, which joins its ring if it had no jobs. Takes ownership of `job`. */
+static inline void
+job_lane_push (TpsJobQueue *queue, TpsJob *job)
+{
+  TpsWorkerPool *pool = queue->pool;
+
+  if (!queue->in_ring)
+    {
+      tps_refcount_inc (&queue->refcount);
+      job_queue_join_ring (queue);
+    }
+  job_list_append (&queue->jobs, job);
+  pool->lanes[queue->lane].n_queued++;
+  job_lane_wake (pool, queue->lane);
+}
+
+/* Takes the next job of a lane with jobs; the caller owns the job. Returns NULL if the jobs of the
+ * queue whose turn it is have been cancelled. The caller must release the lock and then the
+ * reference to the queue `*done` (NULL = none). */
+static inline TpsJob *
+job_lane_take (TpsWorkerPool *pool, TpsLaneJobs *lane, TpsJobQueue **done)
+{
+  TpsJobQueue *queue;
+  TpsJob *job;
+
+  *done = NULL;
+  if (lane->own.first != NULL && (lane->own_next || lane->ring == NULL))
+    {
+      lane->own_next = FALSE;
+      lane->n_queued--;
+      return job_list_pop (&lane->own);
+    }
+  lane->own_next = TRUE;
+  queue = job_queue_leave_ring (pool, (TpsLane) (lane - pool->lanes));
+  job = job_list_pop (&queue->jobs);
+  if (job != NULL)
+    lane->n_queued--;
+  if (queue->jobs.first != NULL)
+    job_queue_join_ring (queue);
+  else
+    *done = queue;
+  return job;
+}
+
+/* Returns the lane of the next job; NULL if no lane has a job that may run now. */
+static inline TpsLaneJobs *
+job_lane_find (TpsWorkerPool *pool)
+{
+  for (guint i = 0; i < TPS_N_LANES; i++)
+    {
+      TpsLaneJobs *lane = &pool->lanes[i];
+
+      if ((lane->own.first != NULL || lane->ring != NULL) && lane->n_running < lane->max_running)
+        return lane;
+    }
+  return NULL;
+}
+
+TpsJobQueue *
+tps_job_queue_new (TpsWorkerPool *pool, TpsLane lane)
+{
+  TpsJobQueue *queue = g_new0 (TpsJobQueue, 1);
+
+  tps_refcount_init (&queue->refcount);
+  tps_refcount_inc (&pool->refcount);
+  queue->pool = pool;
+  queue->lane = lane;
+  job_list_init (&queue->jobs);
+  return queue;
+}
+
+TpsJobQueue *
+tps_job_queue_ref (TpsJobQueue *queue)
+{
+  tps_refcount_inc (&queue->refcount);
+  return queue;
+}
+
+void
+tps_job_queue_unref (TpsJobQueue *queue)
+{
+  if (!tps_refcount_dec (&queue->refcount))
+    return;
+  g_clear_pointer (&queue->group, tps_job_group_unref);
+  g_clear_pointer (&queue->wanted_group, tps_job_group_unref);
+  worker_pool_unref (queue->pool);
+  g_free (queue);
+}
+
+TpsJobGroup *
+tps_job_group_new (TpsWorkerPool *pool)
+{
+  TpsJobGroup *group = g_new0 (TpsJobGroup, 1);
+
+  tps_refcount_init (&group->refcount);
+  tps_refcount_inc (&pool->refcount);
+  group->pool = pool;
+  job_group_init (group);
+  return group;
+}
+
+TpsJobGroup *
+tps_job_group_ref (TpsJobGroup *group)
+{
+  tps_refcount_inc (&group->refcount);
+  return group;
+}
+
+void
+tps_job_group_unref (TpsJobGroup *group)
+{
+  if (!tps_refcount_dec (&group->refcount))
+    return;
+  worker_pool_unref (group->pool);
+  g_free (group);
+}
+
+/* Releases the old group without the lock. The group's last reference may release the last
+ * reference to the pool, which frees the lock. */
+void
+tps_job_queue_set_group (TpsJobQueue *queue, TpsJobGroup *group)
+{
+  TpsJobGroup *left;
+
+  tps_mutex_lock (&queue->pool->lock);
+  left = queue->wanted_group;
+  queue->wanted_group = group != NULL ? tps_job_group_ref (group) : NULL;
+  tps_mutex_unlock (&queue->pool->lock);
+  g_clear_pointer (&left, tps_job_group_unref);
+}
 
 static TpsJob *
 job_new (TpsJobFunc func, TpsJobFunc cancel, gpointer user_data)
@@ -44,8 +407,6 @@ job_free (TpsJob *job)
 {
   tps_magazine_put (&job_magazine, &job_depot, job);
 }
-
-/* ---- counts of jobs ------------------------------------------------------------------------- */
 
 /* Adds 1 to `n`. The pool's lock is held, so no atomic read-modify-write is needed. */
 static void
@@ -66,8 +427,6 @@ tps_worker_pool_get_load (const TpsWorkerPool *pool, TpsWorkerLoad *load)
   *load = (TpsWorkerLoad) { n_submitted - n_begun, n_begun - n_ended, n_ended };
 }
 
-/* ---- workers -------------------------------------------------------------------------------- */
-
 /* Returns TRUE if no job waits or runs. The pool's lock is held. */
 static gboolean
 is_settled (const TpsWorkerPool *pool)
@@ -83,14 +442,14 @@ static void
 run_next (TpsWorkerPool *pool, TpsLaneJobs *lane)
 {
   TpsJobQueue *done;
-  TpsJob *job = tps_job_lane_take (pool, lane, &done);
+  TpsJob *job = job_lane_take (pool, lane, &done);
 
   lane->n_running++;
   if (job != NULL)
     count_job (&pool->n_begun);
   /* The submission of a job to a full lane wakes no worker. If the lane has room now, an idle
    * worker must be woken for this job. */
-  if (pool->n_idle > 0 && tps_job_lane_find (pool) != NULL)
+  if (pool->n_idle > 0 && job_lane_find (pool) != NULL)
     tps_cond_signal (&pool->work);
   tps_mutex_unlock (&pool->lock);
   g_clear_pointer (&done, tps_job_queue_unref);
@@ -117,7 +476,7 @@ run_worker (void *user_data)
   tps_mutex_lock (&pool->lock);
   for (;;)
     {
-      TpsLaneJobs *lane = tps_job_lane_find (pool);
+      TpsLaneJobs *lane = job_lane_find (pool);
 
       if (lane != NULL)
         {
@@ -133,8 +492,6 @@ run_worker (void *user_data)
   tps_mutex_unlock (&pool->lock);
   return NULL;
 }
-
-/* ---- the pool ------------------------------------------------------------------------------- */
 
 static void *
 run_timers (void *user_data)
@@ -170,11 +527,11 @@ tps_worker_pool_try_new (const gchar *name, guint n_threads, GError **error)
   tps_timers_init (&pool->timers);
   for (guint i = 0; i < TPS_N_LANES; i++)
     {
-      tps_job_list_init (&pool->lanes[i].own);
+      job_list_init (&pool->lanes[i].own);
       pool->lanes[i].tail = &pool->lanes[i].ring;
       pool->lanes[i].max_running = i == TPS_LANE_LONG ? MAX (n_threads - 1, 1) : n_threads;
     }
-  tps_job_group_init (&pool->group);
+  job_group_init (&pool->group);
   if (start_threads (pool, error))
     return pool;
   tps_worker_pool_free (pool);
@@ -206,7 +563,7 @@ tps_worker_pool_free (TpsWorkerPool *pool)
   tps_mutex_unlock (&pool->lock);
   for (guint i = 0; i < pool->n_started; i++)
     tps_sync_check (pthread_join (pool->threads[i], NULL));
-  tps_worker_pool_unref (pool);
+  worker_pool_unref (pool);
 }
 
 void
@@ -244,7 +601,7 @@ submit (TpsWorkerPool *pool, TpsLane lane, TpsJobFunc func, gpointer user_data)
 
   tps_mutex_lock (&pool->lock);
   count_job (&pool->n_submitted);
-  tps_job_lane_push_own (pool, lane, job);
+  job_lane_push_own (pool, lane, job);
   tps_mutex_unlock (&pool->lock);
 }
 
@@ -266,7 +623,7 @@ static void
 push_cancellation (TpsJobQueue *queue, TpsJob *job)
 {
   job->func = job->cancel;
-  tps_job_lane_push_own (queue->pool, TPS_LANE_SHORT, job);
+  job_lane_push_own (queue->pool, TPS_LANE_SHORT, job);
 }
 
 void
@@ -279,7 +636,7 @@ tps_job_queue_submit (TpsJobQueue *queue, TpsJobFunc func, TpsJobFunc cancel, gp
   if (queue->cancelled && cancel != NULL)
     push_cancellation (queue, job);
   else
-    tps_job_lane_push (queue, job);
+    job_lane_push (queue, job);
   tps_mutex_unlock (&queue->pool->lock);
 }
 
@@ -292,13 +649,13 @@ tps_job_queue_cancel (TpsJobQueue *queue)
   tps_mutex_lock (&queue->pool->lock);
   queue->cancelled = TRUE;
   job = queue->jobs.first;
-  tps_job_list_init (&queue->jobs);
+  job_list_init (&queue->jobs);
   for (TpsJob *next; job != NULL; job = next)
     {
       next = job->next;
       if (job->cancel == NULL)
         {
-          tps_job_list_append (&queue->jobs, job);
+          job_list_append (&queue->jobs, job);
           continue;
         }
       queue->pool->lanes[queue->lane].n_queued--;

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-#include "runtime/base/trace_levels.h"
+#include "runtime/base/trace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
