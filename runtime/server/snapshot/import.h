@@ -17,10 +17,11 @@
 #pragma once
 
 #include "runtime/server/log/disk.h"
-#include "runtime/server/tables/host/table.h"
 #include "runtime/server/tables/table_store.h"
 
 G_BEGIN_DECLS
+
+typedef struct TpsTable TpsTable;
 
 typedef struct
 {

@@ -53,7 +53,7 @@ typedef struct
 typedef struct TpsRowStore TpsRowStore;
 
 /* Fields are read-only, except those that the rows' locks and turns guard. */
-typedef struct
+typedef struct TpsTable
 {
   TpsRefcount refcount;
   TpsTableSpec spec;        /* resolved, `bytes` filled in */
