@@ -8,8 +8,6 @@
 
 #include "runtime/server/model/model_server_private.h"
 
-#include "runtime/base/block_work.h"
-#include "runtime/machine/tuning.h"
 #include "runtime/server/model/update_digest.h"
 
 #define STRAGGLER_METRIC "parameter_server_straggler_metric"
@@ -96,14 +94,6 @@ give_model (TpsModelServer *server, TpsUpdateTicket *answered)
       }
 }
 
-static void
-want_hashes (TpsModelStep *step)
-{
-  for (guint i = 0; i < step->job->n_took_part; i++)
-    if (!step->job->marks[i].has_digest)
-      tps_model_update_want_hashes (&step->arithmetic, i);
-}
-
 /* Computes the missing digests from the hashes of the blocks. All blocks must have been run. */
 static void
 mark_gradients (TpsModelStep *step)
@@ -151,14 +141,6 @@ static void carry_out (TpsModelServer *server, TpsUpdatingOutput *output, TpsMod
                        TpsModelStep *step);
 
 static void
-run_blocks (gpointer user_data, guint first_block, guint n_blocks)
-{
-  TpsModelStep *step = user_data;
-
-  tps_model_update_run (&step->arithmetic, first_block, n_blocks);
-}
-
-static void
 blocks_done (gpointer user_data)
 {
   TpsModelStep *step = user_data;
@@ -171,51 +153,22 @@ blocks_done (gpointer user_data)
   tps_shell_end (&server->shell);
 }
 
-static guint
-get_blocks_per_helper (void)
-{
-  return (guint) (tps_tuning_get ()->model_helper_bytes / TPS_TRAINED_MODEL_BLOCK_BYTES);
-}
-
-static void
-compute_on_workers (gpointer user_data)
-{
-  TpsModelStep *step = user_data;
-  gsize range_bytes = tps_tuning_get ()->model_range_bytes;
-  TpsBlockWork work = {
-    .n_blocks = step->arithmetic.n_blocks,
-    .range_blocks = (guint) (range_bytes / TPS_TRAINED_MODEL_BLOCK_BYTES),
-    .blocks_per_helper = get_blocks_per_helper (),
-    .run = run_blocks,
-    .done = blocks_done,
-    .user_data = step,
-  };
-
-  tps_block_work_run (step->server->workers, &work);
-}
-
 /* Begins to compute an update. Returns TRUE if the update is complete or has failed, and FALSE if
  * workers continue it. */
 static gboolean
 compute (TpsModelServer *server, TpsModelStep *step)
 {
   const TpsUpdatingJob *job = step->job;
-  gsize n_bytes = tps_trained_model_get_n_bytes (step->model) * job->n_took_part;
-  guint n_threads = tps_block_work_get_n_threads (
-      server->workers, tps_trained_model_get_n_blocks (step->model), get_blocks_per_helper ());
+  guint n_threads = tps_trained_model_get_n_threads (step->model, server->workers);
 
   step->started_ns = tps_clock_now_ns ();
   if (!tps_model_update_begin (&step->arithmetic, step->model, job->gradients, job->n_took_part,
                                n_threads, &step->error))
     return TRUE;
-  want_hashes (step);
-  if (n_bytes > tps_tuning_get ()->inline_bytes)
-    {
-      tps_worker_pool_submit (server->workers, compute_on_workers, step);
-      return FALSE;
-    }
-  tps_model_update_run (&step->arithmetic, 0, step->arithmetic.n_blocks);
-  return TRUE;
+  for (guint i = 0; i < job->n_took_part; i++)
+    if (!job->marks[i].has_digest)
+      tps_model_update_want_hashes (&step->arithmetic, i);
+  return tps_model_update_compute (&step->arithmetic, server->workers, blocks_done, step);
 }
 
 void

@@ -17,9 +17,11 @@
 
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/device/cpu/optimizer/optimizer.h"
+#include "runtime/base/block_work.h"
 #include "runtime/base/error.h"
 #include "runtime/server/push_digest.h"
 #include "runtime/base/sync.h"
+#include "runtime/machine/tuning.h"
 #include "runtime/server/model/update_digest.h"
 
 #define BLOCK_ELEMS (TPS_TRAINED_MODEL_BLOCK_BYTES / sizeof (gfloat))
@@ -564,6 +566,68 @@ tps_model_update_run (TpsModelUpdate *update, guint first_block, guint n_blocks)
       update, first_block, n_blocks,
       (gfloat *) (gpointer) (tps_buffer_get_data (scratch->memory) + slot * scratch->n_slot_bytes));
   release_slot (scratch, slot);
+}
+
+static guint
+get_blocks_per_helper (void)
+{
+  return (guint) (tps_tuning_get ()->model_helper_bytes / TPS_TRAINED_MODEL_BLOCK_BYTES);
+}
+
+guint
+tps_trained_model_get_n_threads (const TpsTrainedModel *model, TpsWorkerPool *workers)
+{
+  return tps_block_work_get_n_threads (workers, tps_trained_model_get_n_blocks (model),
+                                       get_blocks_per_helper ());
+}
+
+static void
+run_range (gpointer update, guint first_block, guint n_blocks)
+{
+  tps_model_update_run (update, first_block, n_blocks);
+}
+
+static void
+blocks_done (gpointer user_data)
+{
+  TpsModelUpdate *update = user_data;
+
+  update->done (update->user_data);
+}
+
+static void
+compute_on_workers (gpointer user_data)
+{
+  TpsModelUpdate *update = user_data;
+  gsize range_bytes = tps_tuning_get ()->model_range_bytes;
+  TpsBlockWork work = {
+    .n_blocks = update->n_blocks,
+    .range_blocks = (guint) (range_bytes / TPS_TRAINED_MODEL_BLOCK_BYTES),
+    .blocks_per_helper = get_blocks_per_helper (),
+    .run = run_range,
+    .done = blocks_done,
+    .user_data = update,
+  };
+
+  tps_block_work_run (update->workers, &work);
+}
+
+gboolean
+tps_model_update_compute (TpsModelUpdate *update, TpsWorkerPool *workers,
+                          void (*done) (gpointer user_data), gpointer user_data)
+{
+  gsize n_bytes = tps_trained_model_get_n_bytes (update->model) * update->n_gradients;
+
+  if (n_bytes <= tps_tuning_get ()->inline_bytes)
+    {
+      tps_model_update_run (update, 0, update->n_blocks);
+      return TRUE;
+    }
+  update->workers = workers;
+  update->done = done;
+  update->user_data = user_data;
+  tps_worker_pool_submit (workers, compute_on_workers, update);
+  return FALSE;
 }
 
 void

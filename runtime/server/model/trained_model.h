@@ -12,6 +12,7 @@
 
 #pragma once
 
+#include "runtime/base/worker_pool.h"
 #include "runtime/tensor/optimizer.h"
 #include "runtime/server/push_window.h"
 #include "runtime/tensor/model_version.h"
@@ -95,6 +96,11 @@ typedef struct
   TpsBuffer *state;         /* the new state; NULL = the state is changed in place */
   guint n_blocks;           /* >= 1 */
   TpsModelScratch *scratch; /* NULL = the update needs none */
+
+  /* Of tps_model_update_compute(). */
+  TpsWorkerPool *workers;
+  void (*done) (gpointer user_data);
+  gpointer user_data;
 } TpsModelUpdate;
 
 /* Begins an update with the mean of `gradients`, which are borrowed until end(). At most
@@ -109,6 +115,12 @@ gboolean tps_model_update_begin (TpsModelUpdate *update, TpsTrainedModel *model,
 void tps_model_update_want_hashes (TpsModelUpdate *update, guint i);
 /* Computes blocks [first_block, first_block + n_blocks). Each block must be run exactly once. */
 void tps_model_update_run (TpsModelUpdate *update, guint first_block, guint n_blocks);
+/* Returns the maximum number of threads on which tps_model_update_compute() runs blocks. */
+guint tps_trained_model_get_n_threads (const TpsTrainedModel *model, TpsWorkerPool *workers);
+/* Runs all blocks. Returns TRUE if they have been run, because the update is small. Otherwise,
+ * `workers` run them, and the last one calls `done`. */
+gboolean tps_model_update_compute (TpsModelUpdate *update, TpsWorkerPool *workers,
+                                   void (*done) (gpointer user_data), gpointer user_data);
 /* Makes the new version the newest. Must be called when all blocks have been run. */
 void tps_model_update_end (TpsModelUpdate *update);
 
