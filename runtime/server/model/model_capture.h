@@ -7,7 +7,7 @@
 #pragma once
 
 #include "runtime/server/model/kept_versions.h"
-#include "runtime/server/model/model_server.h"
+#include "runtime/server/model/trained_model.h"
 
 G_BEGIN_DECLS
 
@@ -28,25 +28,26 @@ typedef struct
   guint n_versions;
   /* References, ascending; the last one is the newest. */
   TpsModelVersion *versions[TPS_MAX_KEPT_VERSIONS + 1];
-  GArray *answers;  /* of TpsModelAnswer, for versions in this capture */
-  TpsBuffer *state; /* a reference; FLOAT32, see tps_trained_model_get_state() */
-  gpointer model;   /* private */
+  GArray *answers;        /* of TpsModelAnswer, for versions in this capture */
+  TpsBuffer *state;       /* a reference; FLOAT32, see tps_trained_model_get_state() */
+  TpsTrainedModel *model; /* a reference, to the model with the spare buffer of its state */
 } TpsModelCapture;
 
-/* Captures the state of `server` as soon as the current update, if any, has ended. Blocks until
- * then. The caller must clear the capture. Errors: RESOURCE_EXHAUSTED (no memory for a copy of the
- * optimizer's state). Thread: one at a time. */
-gboolean tps_model_server_capture (TpsModelServer *server, TpsModelCapture *capture,
-                                   GError **error);
-void tps_model_capture_clear (TpsModelServer *server, TpsModelCapture *capture);
+/* Captures the state of `model`, but neither `lsn` nor `incarnation`. `capture->state` must be the
+ * buffer in which the next update will write its copy of the optimizer's state; ownership is taken.
+ * FALSE: there is no buffer, or it is smaller than the state. No update may be in progress. */
+gboolean tps_model_capture_take (TpsModelCapture *capture, TpsTrainedModel *model,
+                                 const TpsKeptVersions *kept, guint n_trainers);
+void tps_model_capture_clear (TpsModelCapture *capture);
 
-/* Restores a capture into a server, which must have no model and no calls. References to the
- * versions are taken; the optimizer's state is copied. Errors: INVALID_ARGUMENT,
- * RESOURCE_EXHAUSTED. */
-gboolean tps_model_server_restore (TpsModelServer *server, const TpsModelCapture *capture,
-                                   GError **error);
+/* Creates a model with the state of the capture, which the caller owns. References to the versions
+ * are taken; the optimizer's state is copied. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
+TpsTrainedModel *tps_model_capture_new_model (const TpsModelCapture *capture,
+                                              TpsBufferPool *buffers, GError **error);
 
-/* Returns the push window of the server. Borrowed. */
-TpsPushWindow *tps_model_server_get_pushes (TpsModelServer *server);
+/* Adds the captured versions to `kept`, in ascending order. Each version is the last answer to its
+ * trainers. `dropped` as in tps_kept_versions_add(). */
+void tps_model_capture_keep_versions (const TpsModelCapture *capture, TpsKeptVersions *kept,
+                                      guint n_trainers, GPtrArray *dropped);
 
 G_END_DECLS

@@ -117,6 +117,137 @@ tps_model_server_get_model (TpsModelServer *server, GError **error)
   return model;
 }
 
+/* ---- captures ---- */
+
+/* Captures the state, if there is a model. Returns FALSE if the spare in `capture->state` is too
+ * small for the optimizer's state. The lock must be held, and no update may be in progress. */
+static gboolean
+take_capture (TpsModelServer *server, TpsModelCapture *capture)
+{
+  capture->lsn = server->lsn;
+  if (server->model == NULL)
+    {
+      g_clear_pointer (&capture->state, tps_buffer_unref);
+      return TRUE;
+    }
+  capture->incarnation = server->incarnation;
+  return tps_model_capture_take (capture, server->model, &server->kept, server->options.n_trainers);
+}
+
+void
+tps_model_server_take_wanted (TpsModelServer *server)
+{
+  if (server->wanted == NULL)
+    return;
+  if (!take_capture (server, server->wanted))
+    server->wanted->lsn = -1; /* the spare is too small */
+  server->wanted = NULL;
+  tps_cond_broadcast (&server->captured);
+}
+
+/* Returns the present size of the optimizer's state. A different model may be captured later. */
+static gsize
+get_state_bytes (TpsModelServer *server)
+{
+  gsize n_floats = 0;
+
+  tps_mutex_lock (&server->shell.lock);
+  if (server->model != NULL)
+    tps_trained_model_get_state (server->model, &n_floats);
+  tps_mutex_unlock (&server->shell.lock);
+  return n_floats * sizeof (gfloat);
+}
+
+/* Waits for the end of the current update, if any, and captures the state. `capture->state` must
+ * hold the spare. Returns FALSE if the spare is too small. */
+static gboolean
+wait_and_take (TpsModelServer *server, TpsModelCapture *capture)
+{
+  gboolean ok;
+
+  tps_mutex_lock (&server->shell.lock);
+  if (tps_updating_has_job (server->updating))
+    {
+      server->wanted = capture;
+      while (server->wanted != NULL)
+        tps_cond_wait (&server->captured, &server->shell.lock);
+      ok = capture->lsn >= 0;
+    }
+  else
+    ok = take_capture (server, capture);
+  tps_mutex_unlock (&server->shell.lock);
+  return ok;
+}
+
+gboolean
+tps_model_server_capture (TpsModelServer *server, TpsModelCapture *capture, GError **error)
+{
+  for (;;)
+    {
+      gsize n_bytes = get_state_bytes (server);
+
+      *capture = (TpsModelCapture) { .state = tps_buffer_pool_try_get (server->options.buffers,
+                                                                       MAX (n_bytes, 1)) };
+      if (capture->state == NULL)
+        {
+          g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                       "no memory for a copy of the optimizer's state: %" G_GSIZE_FORMAT " bytes",
+                       n_bytes);
+          return FALSE;
+        }
+      if (wait_and_take (server, capture))
+        return TRUE;
+      tps_buffer_unref (capture->state); /* there is another model now */
+    }
+}
+
+void
+tps_model_server_clear_capture (TpsModelServer *server, TpsModelCapture *capture)
+{
+  TpsTrainedModel *model = g_steal_pointer (&capture->model);
+
+  tps_model_capture_clear (capture);
+  if (model == NULL)
+    return;
+  tps_mutex_lock (&server->shell.lock);
+  if (!tps_updating_has_job (server->updating)) /* an update may take the spare without the lock */
+    tps_trained_model_drop_spare (model);
+  tps_mutex_unlock (&server->shell.lock);
+  tps_trained_model_unref (model);
+}
+
+gboolean
+tps_model_server_restore (TpsModelServer *server, const TpsModelCapture *capture, GError **error)
+{
+  g_autoptr (GPtrArray)
+      dropped = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_model_version_unref);
+  const TpsModelVersion *newest;
+  TpsTrainedModel *model;
+
+  server->lsn = capture->lsn;
+  if (capture->incarnation == 0)
+    return TRUE;
+  model = tps_model_capture_new_model (capture, server->options.buffers, error);
+  if (model == NULL)
+    return FALSE;
+  tps_trained_model_set_shared_versions (model, server->options.shared_versions);
+  newest = capture->versions[capture->n_versions - 1];
+  tps_mutex_lock (&server->shell.lock);
+  tps_updating_set_model (server->updating, newest->parameters, newest->n_parameters);
+  tps_updating_set_version (server->updating, newest->version);
+  tps_model_capture_keep_versions (capture, &server->kept, server->options.n_trainers, dropped);
+  server->model = model;
+  server->incarnation = capture->incarnation;
+  tps_mutex_unlock (&server->shell.lock);
+  return TRUE;
+}
+
+TpsPushWindow *
+tps_model_server_get_pushes (TpsModelServer *server)
+{
+  return server->pushes;
+}
+
 /* ---- beginning and end ---- */
 
 static gboolean

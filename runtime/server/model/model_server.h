@@ -17,6 +17,7 @@
 #pragma once
 
 #include "runtime/base/metrics.h"
+#include "runtime/server/model/model_capture.h"
 #include "runtime/tensor/optimizer.h"
 #include "runtime/server/open_rounds.h"
 #include "runtime/server/push_window.h"
@@ -115,6 +116,22 @@ void tps_model_server_connection_closed (TpsModelServer *server, gconstpointer c
  * order of their LSNs. */
 gboolean tps_model_server_replay (TpsModelServer *server, const TpsCommand *command,
                                   GError **error);
+
+/* Captures the state of `server` as soon as the current update, if any, has ended. Blocks until
+ * then. The caller must clear the capture with tps_model_server_clear_capture(). Errors:
+ * RESOURCE_EXHAUSTED (no memory for a copy of the optimizer's state). Thread: one at a time. */
+gboolean tps_model_server_capture (TpsModelServer *server, TpsModelCapture *capture,
+                                   GError **error);
+void tps_model_server_clear_capture (TpsModelServer *server, TpsModelCapture *capture);
+
+/* Restores a capture into a server, which must have no model and no calls. References to the
+ * versions are taken; the optimizer's state is copied. Errors: INVALID_ARGUMENT,
+ * RESOURCE_EXHAUSTED. */
+gboolean tps_model_server_restore (TpsModelServer *server, const TpsModelCapture *capture,
+                                   GError **error);
+
+/* Returns the push window of the server. Borrowed. */
+TpsPushWindow *tps_model_server_get_pushes (TpsModelServer *server);
 
 /* Ends waiting calls with ABORTED and forgets the model. Push ids of later calls belong to the next
  * model. Blocks until the sequencer's observer has released the command. */

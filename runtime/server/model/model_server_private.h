@@ -115,11 +115,9 @@ void tps_model_step_carry_out (TpsModelServer *server, TpsUpdatingOutput *output
  * may be held. */
 void tps_model_step_answer (TpsUpdateTicket *first);
 
-/* -- model_capture.c -- */
-
 /* Captures the state for the thread that waits for it, if any. Must be called between two updates.
  * The lock must be held. */
-void tps_model_capture_take (TpsModelServer *server);
+void tps_model_server_take_wanted (TpsModelServer *server);
 
 /* -- model_push.c: calls and their push ids -- */
 

@@ -124,7 +124,7 @@ finish_update (TpsModelStep *step, TpsUpdatingOutput *output, TpsModelCommand **
   tps_mutex_lock (&server->shell.lock);
   if (step->error == NULL)
     *command = install (server, step, dropped);
-  tps_model_capture_take (server); /* no update is in progress here */
+  tps_model_server_take_wanted (server); /* no update is in progress here */
   tps_updating_job_done (server->updating, step->job, g_steal_pointer (&step->error),
                          tps_clock_now_ns (), output);
   give_model (server, output->answered);

@@ -342,12 +342,3 @@ tps_model_files_read (TpsModelCapture *capture, TpsDisk *disk, const gchar *fold
     }
   return read_state (capture, disk, folder, &model->state, pace, error);
 }
-
-void
-tps_model_files_clear (TpsModelCapture *capture)
-{
-  for (guint i = 0; i < capture->n_versions; i++)
-    tps_model_version_unref (capture->versions[i]);
-  g_clear_pointer (&capture->answers, g_array_unref);
-  g_clear_pointer (&capture->state, tps_buffer_unref);
-}

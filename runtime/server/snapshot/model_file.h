@@ -15,11 +15,10 @@ G_BEGIN_DECLS
 gboolean tps_model_files_write (const TpsModelCapture *capture, TpsDisk *disk, const gchar *folder,
                                 TpsSnapshotPace *pace, TpsManifestModel *model, GError **error);
 
-/* Reads the files of `model` into `capture`, which must be all zero. tps_model_files_clear() must
- * be called in any case. Errors: those of the disk, ABORTED, RESOURCE_EXHAUSTED. */
+/* Reads the files of `model` into `capture`, which must be all zero. The caller must clear
+ * `capture` in any case. Errors: those of the disk, ABORTED, RESOURCE_EXHAUSTED. */
 gboolean tps_model_files_read (TpsModelCapture *capture, TpsDisk *disk, const gchar *folder,
                                const TpsManifestModel *model, TpsSnapshotPace *pace,
                                GError **error);
-void tps_model_files_clear (TpsModelCapture *capture);
 
 G_END_DECLS

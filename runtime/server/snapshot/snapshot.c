@@ -175,7 +175,7 @@ write_model (Writing *writing, GError **error)
   writing->manifest.has_model = TRUE;
   ok = tps_model_files_write (&capture, options->disk, writing->folder, &writing->pace, model,
                               error);
-  tps_model_capture_clear (options->model, &capture);
+  tps_model_server_clear_capture (options->model, &capture);
   if (!ok)
     return FALSE;
   if (!wait_ended (writing, model->lsn, error))
@@ -387,7 +387,7 @@ restore_model (const TpsSnapshotOptions *options, const gchar *folder, const Tps
     }
   ok = tps_model_files_read (&capture, options->disk, folder, &manifest->model, pace, error)
        && tps_model_server_restore (options->model, &capture, error);
-  tps_model_files_clear (&capture);
+  tps_model_capture_clear (&capture);
   return ok
          && tps_push_file_read (tps_model_server_get_pushes (options->model), options->disk, folder,
                                 &manifest->model.pushes, pace, error);
