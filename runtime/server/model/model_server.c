@@ -1,19 +1,616 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Setting and reading the model, and the beginning and end of the server. The overview is in
- * model_server_private.h. */
+/* The normal course of a call:
+ *
+ *   update_and_fetch()   creates the call
+ *   prepare()            looks up the push id
+ *   take_part()          pushes the ticket under the lock
+ *   carry_out()          without the lock, answers calls, and begins an update that is due; workers
+ *                        compute a large update, together with the digests of large pushes
+ *   finish_update()      under the lock, makes the new version the newest
+ *   carry_out()          finishes the command of the update; when this command has ended, the
+ *                        participants of the round are answered
+ *
+ * If a push id or a trainer repeats, compare() lets a worker compute the missing digests and try
+ * the call again. A call fails if it is refused at once, if its round ends by deadline, reset or
+ * shut-down, or if there is no memory for a new version.
+ *
+ * Push ids. Small pushes are hashed on arrival. Large pushes are hashed by the update, which reads
+ * them anyway. If a large push must be compared with another push, a worker hashes it. A new call
+ * is ended in the push window just before it is answered. A repeat of a running call waits in the
+ * window, not in a round, and is answered by on_first_ended(). Ids are scoped to the model: after a
+ * reset and a new init_model(), they may be used again.
+ *
+ * Commands. Each command is admitted and takes effect under the server's lock, and is finished
+ * without the lock. Records hold references to gradients, so a record may outlive the round. The
+ * calls of an update are answered when its command has ended. Replay applies records again.
+ *
+ * Order of locks: the lock of init_model(), then the shell's lock, then the locks of the news, the
+ * metrics and the worker pool. While the shell's lock or a later lock is held, calls must not be
+ * answered, observers must not be called, and elements must not be accessed. While the shell's lock
+ * is held, the push window's lock must not be taken; the sequencer's lock may be taken. "The lock"
+ * below means the shell's lock. */
 
 #include "runtime/server/model/model_server.h"
 
+#include "runtime/server/model/kept_versions.h"
+#include "runtime/server/model/model_capture.h"
+#include "runtime/server/model/trained_model.h"
+#include "runtime/server/model/trainer_presence.h"
+#include "runtime/server/model/update_digest.h"
+#include "runtime/server/model/update_news.h"
+#include "runtime/server/model/updating.h"
+#include "runtime/server/round_numbers.h"
+#include "runtime/server/shell.h"
+#include "runtime/base/answer_queue.h"
 #include "runtime/base/error.h"
-#include "runtime/server/model/model_server_private.h"
+#include "runtime/base/outcome.h"
+#include "runtime/machine/tuning.h"
+
+typedef struct
+{
+  TpsAnswer answer; /* must be the first member: an answer is cast to its call */
+  TpsUpdateTicket ticket;
+  TpsModelServer *server;
+  gchar *client; /* NULL = the push has no id */
+  gint64 sequence;
+  const gchar *tenant;   /* of the caller; NULL = none */
+  gint64 incarnation;    /* of the model when the call came; 0 = there was none */
+  gint64 lsn;            /* of the update whose version is the answer */
+  gboolean is_in_window; /* the push window has the call, which must be ended there */
+  gconstpointer connection;
+  gboolean (*is_connected) (gpointer user_data);
+  TpsModelVersion *model; /* the answer if there is no error */
+  TpsModelDone done;
+  gpointer user_data;
+} TpsModelCall;
+
+struct TpsModelServer
+{
+  TpsModelServerOptions options;
+  TpsWorkerPool *workers;
+  TpsMetrics *metrics;
+  TpsRoundNumbers numbers;
+  TpsUpdateNews news;
+  TpsPushWindow *pushes;
+  TpsSequencer *sequencer;
+  gboolean owns_sequencer;
+
+  TpsMutex init_lock; /* see set_model() */
+
+  TpsShell shell; /* its lock guards everything below */
+  TpsUpdating *updating;
+  TpsTrainerPresence presence; /* empty if updates need all trainers */
+  TpsTrainedModel *model;      /* NULL before init_model() */
+  gint64 incarnation;          /* the LSN of init_model(); 0 = no model */
+  gint64 lsn;                  /* of the last command */
+  TpsKeptVersions kept;
+  TpsModelCapture *wanted; /* of a thread that waits for the end of an update; or NULL */
+  TpsCond captured;
+};
+
+/* An update in progress. */
+typedef struct
+{
+  TpsModelServer *server;
+  TpsUpdatingJob *job;
+  TpsTrainedModel *model;
+  TpsModelUpdate arithmetic;
+  GError *error;
+  gint64 started_ns;
+} TpsModelStep;
+
+/* A command in progress. */
+typedef struct
+{
+  TpsOrdered ordered; /* must be the first member */
+  TpsCommand command;
+  TpsModelServer *server;
+  /* Of an update: the tickets of its calls, and of other calls that are answered with them. */
+  TpsUpdateTicket *answered;
+  TpsOutcome *outcome;        /* of a waiting caller; NULL = no caller waits */
+  TpsModelVersion *version;   /* of an initialisation */
+  TpsOptimizerSpec optimizer; /* of an initialisation */
+  guint n_contributions;
+  TpsCommandContribution *contributions;
+  guint n_parameters;
+  TpsTensor *gradients; /* [n_contributions, n_parameters] */
+  GArray *ids;          /* of TpsCommandId; they own their clients */
+} TpsModelCommand;
+
+/* The work of a worker on a push that may be a repeat. */
+typedef struct
+{
+  TpsModelCall *call;
+  /* The contribution with which the push must be compared; a reference. NULL = only the digest of
+   * the push is needed. */
+  TpsUpdateContribution *original;
+} Comparison;
+
+static void prepare (TpsModelCall *call);
+static void take_part (TpsModelCall *call);
+
+#define STRAGGLER_METRIC "parameter_server_straggler_metric"
+#define BATCH_METRIC "parameter_server_batch_metric"
+
+static void carry_out (TpsModelServer *server, TpsUpdatingOutput *output, TpsModelCommand *command,
+                       TpsModelStep *step);
 
 #define MAX_TRAINERS (1024 * 1024)
 #define DEFAULT_ROUND_TIMEOUT_NS (G_GINT64_CONSTANT (30) * 1000000000)
 
+/* Returns the call that contains the ticket. */
+static inline TpsModelCall *
+call_of (TpsUpdateTicket *ticket)
+{
+  return (TpsModelCall *) (gpointer) ((guint8 *) ticket - G_STRUCT_OFFSET (TpsModelCall, ticket));
+}
+
+/* Releases the memory to which the record refers. */
+static void
+clear_record (TpsModelCommand *command)
+{
+  g_clear_pointer (&command->version, tps_model_version_unref);
+  for (guint i = 0; i < command->n_contributions * command->n_parameters; i++)
+    tps_tensor_clear (&command->gradients[i]);
+  g_free (command->gradients);
+  g_free (command->contributions);
+  for (guint i = 0; i < command->ids->len; i++)
+    g_free ((gchar *) (guintptr) g_array_index (command->ids, TpsCommandId, i).client);
+  g_array_unref (command->ids);
+}
+
+static void
+leave_window (TpsModelCall *call)
+{
+  TpsPushWindow *window = call->server->pushes;
+
+  if (call->ticket.error != NULL)
+    {
+      tps_push_window_fail (window, call->client, call->sequence, call->ticket.error);
+      return;
+    }
+  tps_push_window_set_digest (window, call->client, call->sequence, &call->ticket.digest);
+  tps_push_window_end (window, call->client, call->sequence, call->model->version, call->lsn);
+}
+
+/* Ends the call in the push window if necessary, answers it and frees it. `answer` must be that of
+ * a TpsModelCall. */
+static void
+give_answer (TpsAnswer *answer)
+{
+  TpsModelCall *call = (TpsModelCall *) answer;
+  const GError *error = call->ticket.error;
+
+  tps_gauge_add (call->server->numbers.waiting, -1);
+  if (call->is_in_window)
+    leave_window (call);
+  call->done (call->user_data, error == NULL ? call->model : NULL, error);
+  tps_update_ticket_clear (&call->ticket);
+  g_clear_pointer (&call->model, tps_model_version_unref);
+  g_free (call->client);
+  g_free (call);
+}
+
+/* Answers the calls of a list of tickets, which begins with `first`; an empty list is NULL. No lock
+ * may be held. */
+static void
+answer_tickets (TpsUpdateTicket *first)
+{
+  TpsAnswers answers = { NULL, NULL };
+
+  for (TpsUpdateTicket *ticket = first; ticket != NULL; ticket = ticket->next)
+    tps_answers_add (&answers, &call_of (ticket)->answer, give_answer);
+  tps_answers_give (&answers);
+}
+
+/* Answers all calls of the command. If `error` is set, the command has taken effect, but its record
+ * is lost, so no call may succeed. The record is released before, because it refers to shared
+ * memory. */
+static void
+command_ended (TpsOrdered *ordered, const GError *error)
+{
+  TpsModelCommand *command = (TpsModelCommand *) ordered;
+  TpsModelServer *server = command->server;
+
+  clear_record (command);
+  for (TpsUpdateTicket *ticket = command->answered; error != NULL && ticket != NULL;
+       ticket = ticket->next)
+    if (ticket->error == NULL)
+      ticket->error = g_error_copy (error);
+  answer_tickets (command->answered);
+  if (command->outcome != NULL)
+    tps_outcome_set (command->outcome, error);
+  g_free (command);
+  tps_shell_end (&server->shell);
+}
+
+/* Creates a command and counts it as pending work of the shell. The lock must be held. */
+static TpsModelCommand *
+command_new (TpsModelServer *server, TpsCommandKind kind)
+{
+  TpsModelCommand *command = g_new0 (TpsModelCommand, 1);
+
+  command->server = server;
+  command->ordered.command = &command->command;
+  command->ordered.ended = command_ended;
+  command->command.kind = kind;
+  command->ids = g_array_new (FALSE, FALSE, sizeof (TpsCommandId));
+  tps_shell_begin (&server->shell);
+  return command;
+}
+
+static TpsModelCommand *
+admit (TpsModelServer *server, TpsModelCommand *command)
+{
+  server->lsn = tps_sequencer_admit (server->sequencer, &command->ordered, NULL);
+  return command;
+}
+
+/* Create a command and admit it to the sequencer, which sets the server's LSN. The lock must be
+ * held, and the caller must make the change under the same lock. finish(), which frees the command,
+ * must follow without the lock. */
+static TpsModelCommand *
+admit_init (TpsModelServer *server, const TpsTrainedModel *model)
+{
+  TpsModelCommand *command = command_new (server, TPS_COMMAND_INIT_MODEL);
+
+  command->version = tps_model_version_ref (tps_trained_model_get_newest (model));
+  command->optimizer = *tps_trained_model_get_optimizer (model);
+  command->command.model = (TpsCommandModel) { command->version->n_parameters,
+                                               command->version->parameters, &command->optimizer };
+  return admit (server, command);
+}
+
+static TpsModelCommand *
+admit_update (TpsModelServer *server, const TpsUpdatingJob *job, guint n_parameters)
+{
+  TpsModelCommand *command = command_new (server, TPS_COMMAND_UPDATE_MODEL);
+
+  if (tps_sequencer_has_observer (server->sequencer))
+    {
+      command->n_contributions = job->n_took_part;
+      command->n_parameters = n_parameters;
+      command->contributions = g_new (TpsCommandContribution, job->n_took_part);
+      command->gradients = g_new0 (TpsTensor, (gsize) job->n_took_part * n_parameters);
+      for (guint i = 0; i < job->n_took_part; i++)
+        {
+          TpsTensor *gradients = command->gradients + i * n_parameters;
+
+          for (guint p = 0; p < n_parameters; p++)
+            tps_tensor_init_ref (&gradients[p], &job->gradients[i][p]);
+          command->contributions[i] = (TpsCommandContribution) { job->trainers[i], gradients };
+        }
+    }
+  return admit (server, command);
+}
+
+/* Defers all answers of a step until the command of its update has ended. The push ids of the calls
+ * that the update answers without an error become part of the record. The lock must be held. */
+static void
+take_answered (TpsModelCommand *command, TpsUpdatingOutput *output)
+{
+  command->answered = g_steal_pointer (&output->answered);
+  for (TpsUpdateTicket *ticket = command->answered; ticket != NULL; ticket = ticket->next)
+    {
+      const TpsModelCall *call = call_of (ticket);
+      TpsCommandId id = { NULL, call->sequence, ticket->digest, call->tenant };
+
+      if (ticket->error != NULL || call->client == NULL)
+        continue;
+      id.client = g_strdup (call->client);
+      g_array_append_val (command->ids, id);
+    }
+}
+
+/* Passes the command to the sequencer's observer. No lock except that of init_model() may be
+ * held. */
+static void
+finish (TpsModelCommand *command)
+{
+  if (command->command.kind == TPS_COMMAND_UPDATE_MODEL)
+    command->command.update = (TpsCommandUpdate) {
+      .n_contributions = command->n_contributions,
+      .n_parameters = command->n_parameters,
+      .contributions = command->contributions,
+      .n_ids = command->ids->len,
+      .ids = (const TpsCommandId *) (gconstpointer) command->ids->data,
+    };
+  tps_sequencer_finish (command->server->sequencer, &command->ordered);
+}
+
+/* As finish(), but waits until the command has ended. Errors: those of the observer. */
+static gboolean
+finish_and_wait (TpsModelCommand *command, GError **error)
+{
+  TpsOutcome outcome;
+
+  tps_outcome_init (&outcome);
+  command->outcome = &outcome;
+  finish (command);
+  return tps_outcome_wait (&outcome, error);
+}
+
+static gboolean
+replay_init (TpsModelServer *server, const TpsCommandModel *record, GError **error)
+{
+  guint n = record->n_parameters;
+  g_autofree TpsNamedTensor *parameters = g_new0 (TpsNamedTensor, n);
+
+  for (guint i = 0; i < n; i++)
+    {
+      parameters[i].name = g_strdup (record->parameters[i].name);
+      tps_tensor_init_ref (&parameters[i].tensor, &record->parameters[i].tensor);
+    }
+  return tps_model_server_init_model (server, parameters, n, record->optimizer, error);
+}
+
+static gboolean
+remember_ids (TpsModelServer *server, const TpsCommand *command, gint64 version, GError **error)
+{
+  const TpsCommandUpdate *record = &command->update;
+
+  for (guint i = 0; i < record->n_ids; i++)
+    {
+      TpsPushRequest request = { .client = record->ids[i].client,
+                                 .sequence = record->ids[i].sequence,
+                                 .digest = &record->ids[i].digest,
+                                 .incarnation = server->incarnation,
+                                 .tenant = record->ids[i].tenant };
+
+      if (!tps_push_window_replay (server->pushes, &request, command->time_ms, version, server->lsn,
+                                   error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* Calls begin after the replay, so no other thread changes the server's fields, and they may be
+ * read without the lock. The record may be of a server with more trainers; nobody can ask for the
+ * last answer to a trainer that no longer exists. */
+static gboolean
+replay_update (TpsModelServer *server, const TpsCommand *replayed, GError **error)
+{
+  const TpsCommandUpdate *record = &replayed->update;
+  guint n = record->n_contributions, n_known = 0;
+  g_autofree const TpsTensor **gradients = g_new (const TpsTensor *, n);
+  g_autofree gint32 *trainers = g_new (gint32, n), *known = g_new (gint32, n);
+  g_autoptr (GPtrArray)
+      dropped = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_model_version_unref);
+  TpsUpdatingJob job = { .n_took_part = n, .trainers = trainers, .gradients = gradients };
+  TpsModelCommand *command;
+  TpsModelVersion *newest;
+  TpsModelUpdate update;
+
+  for (guint i = 0; i < n; i++)
+    {
+      gradients[i] = record->contributions[i].gradients;
+      trainers[i] = record->contributions[i].trainer;
+      if (trainers[i] >= 0 && (guint) trainers[i] < server->options.n_trainers)
+        known[n_known++] = trainers[i];
+    }
+  if (server->model == NULL)
+    {
+      g_propagate_error (error, tps_updating_new_no_model_error ());
+      return FALSE;
+    }
+  if (!tps_model_update_begin (&update, server->model, gradients, n, 1, error))
+    return FALSE;
+  tps_model_update_run (&update, 0, update.n_blocks);
+  tps_mutex_lock (&server->shell.lock);
+  tps_model_update_end (&update);
+  newest = tps_trained_model_get_newest (server->model);
+  tps_updating_skip_version (server->updating);
+  if (n_known > 0)
+    tps_kept_versions_add (&server->kept, newest, known, n_known, dropped);
+  command = admit_update (server, &job, newest->n_parameters);
+  tps_mutex_unlock (&server->shell.lock);
+  return finish_and_wait (command, error)
+         && remember_ids (server, replayed, newest->version, error);
+}
+
+gboolean
+tps_model_server_replay (TpsModelServer *server, const TpsCommand *command, GError **error)
+{
+  if (command->lsn <= server->lsn) /* the restored snapshot contains the command */
+    {
+      tps_sequencer_set_lsn (server->sequencer, command->lsn);
+      return TRUE;
+    }
+  switch (command->kind)
+    {
+    case TPS_COMMAND_INIT_MODEL:
+      return replay_init (server, &command->model, error);
+    case TPS_COMMAND_UPDATE_MODEL:
+      return replay_update (server, command, error);
+    case TPS_COMMAND_RESET_MODEL:
+      return tps_model_server_reset_state (server, error);
+    case TPS_COMMAND_CREATE_TABLE:
+    case TPS_COMMAND_DROP_TABLE:
+    case TPS_COMMAND_APPLY_ROWS:
+    case TPS_COMMAND_ASSIGN_ROWS:
+    case TPS_COMMAND_APPLY_BAGS:
+      break;
+    }
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "command %d does not change the model",
+               (gint) command->kind);
+  return FALSE;
+}
+
+/* Answers the call with `error`, whose ownership is taken; NULL = with the call's model. */
+static void
+answer_call (TpsModelCall *call, GError *error)
+{
+  call->ticket.error = error;
+  tps_answer_give (&call->answer, give_answer);
+}
+
+static gboolean
+has_quorum (const TpsModelServer *server)
+{
+  return server->options.min_trainers > 0
+         && server->options.min_trainers < server->options.n_trainers;
+}
+
+/* Returns TRUE if the call has a connection that is open. If the lock is held,
+ * tps_model_server_connection_closed() handles the end of an open connection later. */
+static gboolean
+is_open (const TpsModelCall *call)
+{
+  return call->connection != NULL
+         && (call->is_connected == NULL || call->is_connected (call->user_data));
+}
+
+/* Must be called when the machine has accepted the push. Notes the connection of the trainer, or
+ * marks the trainer as lost if the connection has closed. The lock must be held. */
+static void
+note_push (TpsModelCall *call, gboolean is_repeat, TpsUpdatingOutput *output)
+{
+  TpsModelServer *server = call->server;
+
+  if (is_open (call))
+    tps_trainer_presence_note (&server->presence, call->ticket.trainer, call->connection,
+                               is_repeat);
+  else if (call->connection != NULL)
+    tps_updating_lose (server->updating, call->ticket.trainer, tps_clock_now_ns (), output);
+}
+
+/* Answers a repeat with the version that was the answer to the first call. */
+static void
+answer_with_version (TpsModelCall *call, gint64 version)
+{
+  TpsModelServer *server = call->server;
+  TpsModelVersion *model;
+  GError *error = NULL;
+
+  tps_mutex_lock (&server->shell.lock);
+  if (is_open (call))
+    tps_trainer_presence_note (&server->presence, call->ticket.trainer, call->connection, TRUE);
+  model = tps_kept_versions_find (&server->kept, version);
+  if (model != NULL)
+    call->model = tps_model_version_ref (model);
+  tps_mutex_unlock (&server->shell.lock);
+  if (model == NULL)
+    error = g_error_new (TPS_ERROR, TPS_ERROR_STALE,
+                         "push (%s, %" G_GINT64_FORMAT ") was applied and answered with model "
+                         "version %" G_GINT64_FORMAT ", which is no longer kept: fetch the model",
+                         call->client, call->sequence, version);
+  answer_call (call, error);
+}
+
+static void
+on_first_ended (gpointer user_data, gint64 version, const GError *error)
+{
+  TpsModelCall *call = user_data;
+
+  if (error != NULL)
+    answer_call (call, g_error_copy (error));
+  else
+    answer_with_version (call, version);
+}
+
+/* Notes the incarnation of the model at the arrival of the call. Also marks the trainer as not
+ * lost, because the push may be a repeat, which does not reach the machine. */
+static void
+note_arrival (TpsModelCall *call)
+{
+  TpsModelServer *server = call->server;
+
+  tps_mutex_lock (&server->shell.lock);
+  call->incarnation = server->incarnation;
+  if (call->connection != NULL)
+    tps_updating_find (server->updating, call->ticket.trainer);
+  tps_mutex_unlock (&server->shell.lock);
+}
+
+static void
+compute_digest (TpsUpdateTicket *ticket)
+{
+  ticket->digest = tps_update_digest_compute (ticket->trainer, ticket->version, ticket->gradients,
+                                              ticket->n_gradients);
+  ticket->has_digest = TRUE;
+}
+
+static void
+compare_on_worker (gpointer user_data)
+{
+  g_autofree Comparison *comparison = user_data;
+  TpsUpdateContribution *original = comparison->original;
+  TpsModelCall *call = comparison->call;
+  TpsModelServer *server = call->server;
+
+  if (!call->ticket.has_digest)
+    compute_digest (&call->ticket);
+  if (original == NULL)
+    prepare (call);
+  else
+    {
+      TpsPushDigest digest = tps_update_contribution_compute_digest (original,
+                                                                     call->ticket.trainer);
+
+      tps_mutex_lock (&server->shell.lock);
+      tps_update_contribution_set_digest (original, &digest);
+      tps_mutex_unlock (&server->shell.lock);
+      tps_update_contribution_unref (original);
+      take_part (call);
+    }
+  tps_shell_end (&server->shell);
+}
+
+/* Lets a worker compute the missing digests and try the call again. Only a push whose id or trainer
+ * seems to repeat needs this separate pass over its gradients. */
+static void
+compare (TpsModelCall *call, TpsUpdateContribution *original)
+{
+  TpsModelServer *server = call->server;
+  Comparison *comparison = g_new (Comparison, 1);
+
+  *comparison = (Comparison) { call, original };
+  tps_mutex_lock (&server->shell.lock);
+  tps_shell_begin (&server->shell);
+  tps_mutex_unlock (&server->shell.lock);
+  tps_worker_pool_submit (server->workers, compare_on_worker, comparison);
+}
+
+/* Looks up the push id. Returns TRUE if the push is new. Otherwise the call is answered, now or
+ * later, and must not be used any more. */
+static gboolean
+enter_window (TpsModelCall *call)
+{
+  TpsUpdateTicket *ticket = &call->ticket;
+  TpsPushRequest request = { .client = call->client,
+                             .sequence = call->sequence,
+                             .digest = ticket->has_digest ? &ticket->digest : NULL,
+                             .incarnation = call->incarnation,
+                             .ended = on_first_ended,
+                             .user_data = call,
+                             .tenant = call->tenant };
+  GError *error = NULL;
+  gint64 version = 0;
+
+  switch (tps_push_window_begin (call->server->pushes, &request, &version, &error))
+    {
+    case TPS_PUSH_NEW:
+      call->is_in_window = TRUE;
+      return TRUE;
+    case TPS_PUSH_UNDECIDED:
+      compare (call, NULL);
+      return FALSE;
+    case TPS_PUSH_REPEAT:
+      answer_with_version (call, version);
+      return FALSE;
+    case TPS_PUSH_REFUSED:
+      answer_call (call, error);
+      return FALSE;
+    case TPS_PUSH_RUNNING: /* on_first_ended() answers the call */
+    default:
+      return FALSE;
+    }
+}
+
 /* The error has a retry delay, because the server may be started again. */
-GError *
-tps_model_server_new_shut_down_error (void)
+static GError *
+new_shut_down_error (void)
 {
   GError *error = g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
                                        "the parameter server is shut down");
@@ -22,14 +619,364 @@ tps_model_server_new_shut_down_error (void)
   return error;
 }
 
-GError *
-tps_model_server_new_reset_error (void)
+static GError *
+new_reset_error (void)
 {
   return g_error_new_literal (TPS_ERROR, TPS_ERROR_ABORTED,
                               "the parameter server's state was reset");
 }
 
-/* ---- the model ---- */
+/* Returns the error with which the call must be refused, or NULL. A push with an id may take part
+ * only in updates of the model for which its id was looked up. The lock must be held. */
+static GError *
+check_model (TpsModelServer *server, const TpsModelCall *call)
+{
+  if (server->shell.is_shut_down)
+    return new_shut_down_error ();
+  if (call->client == NULL || call->incarnation == server->incarnation)
+    return NULL;
+  return call->incarnation == 0 ? tps_updating_new_no_model_error () : new_reset_error ();
+}
+
+static gsize
+count_bytes (const TpsTensor *tensors, guint n_tensors)
+{
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < n_tensors; i++)
+    n_bytes += tps_shape_n_bytes (&tensors[i].shape);
+  return n_bytes;
+}
+
+/* Updates news, metrics and the timer after a step of the machine. Returns the update that is due,
+ * for carry_out(), or NULL. Must be called once after each step, before the lock is released. */
+static TpsModelStep *
+begin_step (TpsModelServer *server, TpsUpdatingOutput *output)
+{
+  TpsModelStep *step = NULL;
+
+  if (output->has_taken)
+    tps_update_news_add_arrival (&server->news, output->n_before);
+  if (output->job != NULL)
+    {
+      step = g_new0 (TpsModelStep, 1);
+      step->server = server;
+      step->job = output->job;
+      step->model = tps_trained_model_ref (server->model);
+      tps_shell_begin (&server->shell);
+    }
+  tps_gauge_set (server->numbers.open, tps_updating_get_deadline (server->updating) != G_MAXINT64);
+  tps_shell_set_deadline (&server->shell, tps_updating_get_deadline (server->updating));
+  return step;
+}
+
+static void
+take_part (TpsModelCall *call)
+{
+  TpsModelServer *server = call->server;
+  TpsUpdatingOutput output;
+  GError *error = NULL;
+  TpsModelStep *step = NULL;
+
+  if (!tps_sequencer_may_admit (server->sequencer,
+                                count_bytes (call->ticket.gradients, call->ticket.n_gradients),
+                                &error))
+    {
+      answer_call (call, error);
+      return;
+    }
+  tps_updating_output_init (&output);
+  tps_mutex_lock (&server->shell.lock);
+  error = check_model (server, call);
+  if (error == NULL)
+    {
+      tps_updating_push (server->updating, &call->ticket, tps_clock_now_ns (), &output);
+      if (call->ticket.error == NULL && output.undecided == NULL)
+        note_push (call, !output.has_taken, &output);
+      step = begin_step (server, &output);
+    }
+  tps_mutex_unlock (&server->shell.lock);
+  if (error != NULL)
+    answer_call (call, error);
+  else if (output.undecided != NULL)
+    compare (call, output.original);
+  else
+    carry_out (server, &output, NULL, step);
+}
+
+static void
+prepare (TpsModelCall *call)
+{
+  if (call->client == NULL || call->incarnation == 0 || enter_window (call))
+    take_part (call);
+}
+
+static TpsModelCall *
+model_call_new (TpsModelServer *server, const TpsModelPush *push, TpsModelDone done,
+                gpointer user_data)
+{
+  TpsModelCall *call = g_new0 (TpsModelCall, 1);
+
+  call->ticket = (TpsUpdateTicket) { .trainer = push->trainer,
+                                     .version = push->version,
+                                     .may_wait = push->may_wait,
+                                     .n_gradients = push->n_gradients,
+                                     .gradients = g_new0 (TpsTensor, push->n_gradients) };
+  for (guint i = 0; i < push->n_gradients; i++)
+    tps_tensor_move (&call->ticket.gradients[i], &push->gradients[i]);
+  call->server = server;
+  call->client = g_strdup (push->client);
+  call->sequence = push->sequence;
+  call->tenant = push->tenant;
+  /* Connections are needed only if an update can be made without some trainers. */
+  if (has_quorum (server) && push->trainer >= 0
+      && (guint) push->trainer < server->options.n_trainers)
+    {
+      call->connection = push->connection;
+      call->is_connected = push->is_connected;
+    }
+  call->done = done;
+  call->user_data = user_data;
+  return call;
+}
+
+void
+tps_model_server_update_and_fetch (TpsModelServer *server, const TpsModelPush *push,
+                                   TpsModelDone done, gpointer user_data)
+{
+  TpsModelCall *call = model_call_new (server, push, done, user_data);
+  TpsUpdateTicket *ticket = &call->ticket;
+
+  tps_gauge_add (server->numbers.waiting, 1);
+  if (call->client != NULL)
+    note_arrival (call);
+  if (count_bytes (ticket->gradients, ticket->n_gradients) <= tps_tuning_get ()->inline_bytes)
+    compute_digest (ticket);
+  prepare (call);
+}
+
+/* Marks departed trainers as lost. Some clients open a connection for each call and close it after
+ * the answer. A trainer is therefore not lost if its connection carried at most one push and the
+ * round of this push has ended. The lock must be held. */
+static void
+lose_trainers (TpsModelServer *server, const GArray *departed, TpsUpdatingOutput *output)
+{
+  gint64 now_ns = tps_clock_now_ns ();
+
+  for (guint i = 0; i < departed->len; i++)
+    {
+      const TpsDepartedTrainer *trainer = &g_array_index (departed, TpsDepartedTrainer, i);
+
+      if (trainer->n_pushes > 1
+          || tps_updating_has_contribution (server->updating, trainer->trainer))
+        tps_updating_lose (server->updating, trainer->trainer, now_ns, output);
+    }
+}
+
+void
+tps_model_server_connection_closed (TpsModelServer *server, gconstpointer connection)
+{
+  g_autoptr (GArray) departed = NULL;
+  TpsUpdatingOutput output;
+  TpsModelStep *step = NULL;
+
+  if (!has_quorum (server))
+    return;
+  tps_updating_output_init (&output);
+  tps_mutex_lock (&server->shell.lock);
+  departed = tps_trainer_presence_take (&server->presence, connection);
+  if (departed != NULL && !server->shell.is_shut_down)
+    {
+      lose_trainers (server, departed, &output);
+      step = begin_step (server, &output);
+    }
+  tps_mutex_unlock (&server->shell.lock);
+  carry_out (server, &output, NULL, step);
+}
+
+/* Makes the new version the newest version and the last answer to the trainers of the round.
+ * Versions that are no longer kept are moved to `dropped`, so that they are freed without the lock.
+ * Returns the command of the update; NULL if there was a reset meanwhile. The lock must be held. */
+static TpsModelCommand *
+install (TpsModelServer *server, TpsModelStep *step, GPtrArray *dropped)
+{
+  const TpsUpdatingJob *job = step->job;
+  gboolean is_current = server->model == step->model;
+  TpsModelVersion *newest;
+  gint64 now_ns;
+
+  tps_model_update_end (&step->arithmetic);
+  if (!is_current)
+    return NULL;
+  newest = tps_trained_model_get_newest (server->model);
+  tps_kept_versions_add (&server->kept, newest, job->trainers, job->n_took_part, dropped);
+  now_ns = tps_clock_now_ns ();
+  /* The spans must be complete before calls are answered, because callers may read them. */
+  tps_metrics_record (server->metrics, STRAGGLER_METRIC, "update_straggler",
+                      (gdouble) (job->closed_ns - job->started_ns) / 1e6);
+  tps_metrics_record (server->metrics, BATCH_METRIC, "update_batch",
+                      (gdouble) (now_ns - job->started_ns) / 1e6);
+  tps_metrics_record (server->metrics, "method_metric", "update computation",
+                      (gdouble) (now_ns - step->started_ns) / 1e6);
+  tps_counter_add (server->numbers.completed, 1);
+  tps_update_news_add_update (&server->news, newest->version, job->n_took_part);
+  return admit_update (server, job, newest->n_parameters);
+}
+
+/* Gives the newest model to all calls that are answered without an error. The lock must be held. */
+static void
+give_model (TpsModelServer *server, TpsUpdateTicket *answered)
+{
+  for (TpsUpdateTicket *ticket = answered; ticket != NULL; ticket = ticket->next)
+    if (ticket->error == NULL)
+      {
+        TpsModelCall *call = call_of (ticket);
+
+        call->model = tps_model_version_ref (tps_trained_model_get_newest (server->model));
+        call->lsn = server->lsn;
+      }
+}
+
+/* Computes the missing digests from the hashes of the blocks. All blocks must have been run. */
+static void
+mark_gradients (TpsModelStep *step)
+{
+  const TpsUpdatingJob *job = step->job;
+
+  for (guint i = 0; i < job->n_took_part; i++)
+    if (step->arithmetic.hashes[i] != NULL)
+      job->marks[i].digest = tps_update_digest_combine (
+          job->trainers[i], job->marks[i].version, job->gradients[i],
+          step->arithmetic.version->n_parameters, step->arithmetic.hashes[i]);
+}
+
+/* Captures the state, if there is a model. Returns FALSE if the spare in `capture->state` is too
+ * small for the optimizer's state. The lock must be held, and no update may be in progress. */
+static gboolean
+take_capture (TpsModelServer *server, TpsModelCapture *capture)
+{
+  capture->lsn = server->lsn;
+  if (server->model == NULL)
+    {
+      g_clear_pointer (&capture->state, tps_buffer_unref);
+      return TRUE;
+    }
+  capture->incarnation = server->incarnation;
+  return tps_model_capture_take (capture, server->model, &server->kept, server->options.n_trainers);
+}
+
+/* Captures the state for the thread that waits for it, if any. Must be called between two updates.
+ * The lock must be held. */
+static void
+take_wanted (TpsModelServer *server)
+{
+  if (server->wanted == NULL)
+    return;
+  if (!take_capture (server, server->wanted))
+    server->wanted->lsn = -1; /* the spare is too small */
+  server->wanted = NULL;
+  tps_cond_broadcast (&server->captured);
+}
+
+/* Passes a complete or failed update back to the machine, and frees `step`. Sets `command` to the
+ * command of the update, or NULL. Returns the update that is due next, or NULL. */
+static TpsModelStep *
+finish_update (TpsModelStep *step, TpsUpdatingOutput *output, TpsModelCommand **command)
+{
+  TpsModelServer *server = step->server;
+  g_autoptr (GPtrArray)
+      dropped = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_model_version_unref);
+  TpsModelStep *next;
+
+  *command = NULL;
+  if (step->error == NULL)
+    mark_gradients (step);
+  tps_updating_output_init (output);
+  tps_mutex_lock (&server->shell.lock);
+  if (step->error == NULL)
+    *command = install (server, step, dropped);
+  take_wanted (server); /* no update is in progress here */
+  tps_updating_job_done (server->updating, step->job, g_steal_pointer (&step->error),
+                         tps_clock_now_ns (), output);
+  give_model (server, output->answered);
+  if (*command != NULL)
+    take_answered (*command, output);
+  next = begin_step (server, output);
+  tps_mutex_unlock (&server->shell.lock);
+  tps_trained_model_unref (step->model);
+  g_free (step);
+  return next;
+}
+
+static void
+blocks_done (gpointer user_data)
+{
+  TpsModelStep *step = user_data;
+  TpsModelServer *server = step->server;
+  TpsUpdatingOutput output;
+  TpsModelCommand *command;
+  TpsModelStep *next = finish_update (step, &output, &command);
+
+  carry_out (server, &output, command, next);
+  tps_shell_end (&server->shell);
+}
+
+/* Begins to compute an update. Returns TRUE if the update is complete or has failed, and FALSE if
+ * workers continue it. */
+static gboolean
+compute (TpsModelServer *server, TpsModelStep *step)
+{
+  const TpsUpdatingJob *job = step->job;
+  guint n_threads = tps_trained_model_get_n_threads (step->model, server->workers);
+
+  step->started_ns = tps_clock_now_ns ();
+  if (!tps_model_update_begin (&step->arithmetic, step->model, job->gradients, job->n_took_part,
+                               n_threads, &step->error))
+    return TRUE;
+  for (guint i = 0; i < job->n_took_part; i++)
+    if (!job->marks[i].has_digest)
+      tps_model_update_want_hashes (&step->arithmetic, i);
+  return tps_model_update_compute (&step->arithmetic, server->workers, blocks_done, step);
+}
+
+/* Carries out all actions of a step of the machine, and all actions that follow from them.
+ * `command` is the command of the update that has just ended, or NULL. No lock may be held. */
+static void
+carry_out (TpsModelServer *server, TpsUpdatingOutput *output, TpsModelCommand *command,
+           TpsModelStep *step)
+{
+  for (;;)
+    {
+      TpsUpdateTicket *answered = output->answered;
+
+      tps_update_news_tell (&server->news);
+      /* Must precede the replies, because it releases shared memory. */
+      tps_updating_output_clear (output);
+      answer_tickets (answered);
+      if (command != NULL)
+        finish (command);
+      if (step == NULL || !compute (server, step))
+        return;
+      step = finish_update (step, output, &command);
+      tps_shell_end (&server->shell);
+    }
+}
+
+/* Ends the open round if its deadline has passed. Called by the shell. */
+static void
+expire (gpointer user_data)
+{
+  TpsModelServer *server = user_data;
+  TpsUpdatingOutput output;
+  TpsModelStep *step;
+
+  tps_updating_output_init (&output);
+  tps_mutex_lock (&server->shell.lock);
+  tps_updating_expire (server->updating, tps_clock_now_ns (), &output);
+  step = begin_step (server, &output);
+  tps_mutex_unlock (&server->shell.lock);
+  carry_out (server, &output, NULL, step);
+}
 
 /* Sets the model, and takes ownership of `model`. Returns when the record is durable. The lock of
  * init_model() must be held: a second call would find the model, but must not be answered before
@@ -42,13 +989,13 @@ set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
 
   tps_mutex_lock (&server->shell.lock);
   if (server->shell.is_shut_down)
-    refusal = tps_model_server_new_shut_down_error ();
+    refusal = new_shut_down_error ();
   else if (server->model == NULL)
     {
       const TpsModelVersion *first = tps_trained_model_get_newest (model);
 
       tps_updating_set_model (server->updating, first->parameters, first->n_parameters);
-      command = tps_model_command_admit_init (server, model);
+      command = admit_init (server, model);
       server->incarnation = server->lsn;
       server->model = g_steal_pointer (&model);
     }
@@ -57,7 +1004,7 @@ set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
         TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
         "a model with other initial parameters or another optimizer already exists");
   tps_mutex_unlock (&server->shell.lock);
-  if (command != NULL && !tps_model_command_finish_and_wait (command, &refusal))
+  if (command != NULL && !finish_and_wait (command, &refusal))
     g_assert (refusal != NULL);
   if (model != NULL)
     tps_trained_model_unref (model);
@@ -67,24 +1014,17 @@ set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
   return FALSE;
 }
 
-static gsize
-count_bytes (const TpsNamedTensor *parameters, guint n_parameters)
-{
-  gsize n_bytes = 0;
-
-  for (guint i = 0; i < n_parameters; i++)
-    n_bytes += tps_shape_n_bytes (&parameters[i].tensor.shape);
-  return n_bytes;
-}
-
 gboolean
 tps_model_server_init_model (TpsModelServer *server, TpsNamedTensor *parameters, guint n_parameters,
                              const TpsOptimizerSpec *optimizer, GError **error)
 {
   TpsTrainedModel *model = NULL;
+  gsize n_bytes = 0;
   gboolean ok;
 
-  if (tps_sequencer_may_admit (server->sequencer, count_bytes (parameters, n_parameters), error))
+  for (guint i = 0; i < n_parameters; i++)
+    n_bytes += tps_shape_n_bytes (&parameters[i].tensor.shape);
+  if (tps_sequencer_may_admit (server->sequencer, n_bytes, error))
     model = tps_trained_model_new (parameters, n_parameters, optimizer, server->options.buffers,
                                    error);
   for (guint i = 0; i < n_parameters; i++)
@@ -106,7 +1046,7 @@ tps_model_server_get_model (TpsModelServer *server, GError **error)
 
   tps_mutex_lock (&server->shell.lock);
   if (server->shell.is_shut_down)
-    refusal = tps_model_server_new_shut_down_error ();
+    refusal = new_shut_down_error ();
   else if (server->model == NULL)
     refusal = tps_updating_new_no_model_error ();
   else
@@ -115,47 +1055,6 @@ tps_model_server_get_model (TpsModelServer *server, GError **error)
   if (refusal != NULL)
     g_propagate_error (error, refusal);
   return model;
-}
-
-/* ---- captures ---- */
-
-/* Captures the state, if there is a model. Returns FALSE if the spare in `capture->state` is too
- * small for the optimizer's state. The lock must be held, and no update may be in progress. */
-static gboolean
-take_capture (TpsModelServer *server, TpsModelCapture *capture)
-{
-  capture->lsn = server->lsn;
-  if (server->model == NULL)
-    {
-      g_clear_pointer (&capture->state, tps_buffer_unref);
-      return TRUE;
-    }
-  capture->incarnation = server->incarnation;
-  return tps_model_capture_take (capture, server->model, &server->kept, server->options.n_trainers);
-}
-
-void
-tps_model_server_take_wanted (TpsModelServer *server)
-{
-  if (server->wanted == NULL)
-    return;
-  if (!take_capture (server, server->wanted))
-    server->wanted->lsn = -1; /* the spare is too small */
-  server->wanted = NULL;
-  tps_cond_broadcast (&server->captured);
-}
-
-/* Returns the present size of the optimizer's state. A different model may be captured later. */
-static gsize
-get_state_bytes (TpsModelServer *server)
-{
-  gsize n_floats = 0;
-
-  tps_mutex_lock (&server->shell.lock);
-  if (server->model != NULL)
-    tps_trained_model_get_state (server->model, &n_floats);
-  tps_mutex_unlock (&server->shell.lock);
-  return n_floats * sizeof (gfloat);
 }
 
 /* Waits for the end of the current update, if any, and captures the state. `capture->state` must
@@ -184,8 +1083,13 @@ tps_model_server_capture (TpsModelServer *server, TpsModelCapture *capture, GErr
 {
   for (;;)
     {
-      gsize n_bytes = get_state_bytes (server);
+      gsize n_floats = 0, n_bytes;
 
+      tps_mutex_lock (&server->shell.lock);
+      if (server->model != NULL)
+        tps_trained_model_get_state (server->model, &n_floats);
+      tps_mutex_unlock (&server->shell.lock);
+      n_bytes = n_floats * sizeof (gfloat);
       *capture = (TpsModelCapture) { .state = tps_buffer_pool_try_get (server->options.buffers,
                                                                        MAX (n_bytes, 1)) };
       if (capture->state == NULL)
@@ -248,8 +1152,6 @@ tps_model_server_get_pushes (TpsModelServer *server)
   return server->pushes;
 }
 
-/* ---- beginning and end ---- */
-
 static gboolean
 check_options (const TpsModelServerOptions *options, GError **error)
 {
@@ -303,7 +1205,7 @@ tps_model_server_new (const TpsModelServerOptions *options, GError **error)
   tps_update_news_init (&server->news, &server->options);
   tps_mutex_init (&server->init_lock);
   tps_cond_init (&server->captured);
-  tps_shell_init (&server->shell, server->workers, tps_model_step_expire, server);
+  tps_shell_init (&server->shell, server->workers, expire, server);
   return server;
 }
 
@@ -325,14 +1227,14 @@ end_all (TpsModelServer *server, const GError *error, gboolean is_end)
   tps_kept_versions_reset (&server->kept, server->options.n_trainers, dropped);
   model = g_steal_pointer (&server->model);
   if (model != NULL && !is_end)
-    command = tps_model_command_admit_reset (server);
+    command = admit (server, command_new (server, TPS_COMMAND_RESET_MODEL));
   server->incarnation = 0;
   if (is_end)
     tps_shell_shut_down (&server->shell);
   else if (!server->shell.is_shut_down)
     tps_metrics_clear (server->metrics);
   tps_mutex_unlock (&server->shell.lock);
-  tps_model_step_carry_out (server, &output, NULL);
+  carry_out (server, &output, NULL, NULL);
   g_clear_pointer (&model, tps_trained_model_unref);
   return command;
 }
@@ -340,13 +1242,13 @@ end_all (TpsModelServer *server, const GError *error, gboolean is_end)
 gboolean
 tps_model_server_reset_state (TpsModelServer *server, GError **error)
 {
-  g_autoptr (GError) answer = tps_model_server_new_reset_error ();
+  g_autoptr (GError) answer = new_reset_error ();
   TpsModelCommand *command;
 
   if (!tps_sequencer_may_admit (server->sequencer, 0, error))
     return FALSE;
   command = end_all (server, answer, FALSE);
-  return command == NULL || tps_model_command_finish_and_wait (command, error);
+  return command == NULL || finish_and_wait (command, error);
 }
 
 void
@@ -360,7 +1262,7 @@ tps_model_server_get_status (TpsModelServer *server, TpsUpdatingStatus *status)
 void
 tps_model_server_shut_down (TpsModelServer *server)
 {
-  g_autoptr (GError) error = tps_model_server_new_shut_down_error ();
+  g_autoptr (GError) error = new_shut_down_error ();
 
   end_all (server, error, TRUE);
 }
