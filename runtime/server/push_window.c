@@ -4,11 +4,61 @@
 
 #include <string.h>
 
+#include "runtime/server/push_digest.h"
+#include "runtime/server/push_floor.h"
+#include "runtime/server/push_running.h"
+#include "runtime/base/durability.h"
 #include "runtime/base/error.h"
 #include "runtime/base/planted_bug.h"
+#include "runtime/base/slab.h"
 #include "runtime/base/sync.h"
-#include "runtime/server/push_digest.h"
-#include "runtime/server/push_window_private.h"
+
+/* A push that was applied. Millions of these may be remembered, so fields that only running pushes
+ * need are in TpsRunningPush. */
+typedef struct
+{
+  gint64 sequence;
+  gint64 answer;
+  gint64 lsn;
+  TpsPushDigest digest;
+} TpsRememberedPush;
+
+#define TPS_PUSH_FEW 8         /* remembered pushes in the struct of a client */
+#define TPS_PUSH_SHORT_NAME 40 /* bytes, including the terminator */
+
+/* A client with a window, in a slab. Most clients need no memory outside this struct, because their
+ * names are short and they have few pushes. */
+typedef struct
+{
+  gchar *name; /* `short_name`, or allocated */
+  TpsPushShare *share;
+  GList link;        /* in share->recent, if no push is running */
+  GList export_link; /* in sides[side] */
+  TpsExportSide side;
+  TpsRememberedPush *pushes; /* [n_pushes], by ascending sequence */
+  guint n_pushes, capacity;  /* of `pushes`, which is `few` or allocated */
+  TpsRunningPushes running;
+  TpsPushFloor floor; /* covers the forgotten pushes */
+  gint64 last_lsn;    /* the highest LSN of all applied pushes */
+  gint64 heard_ns;    /* the time of the last request */
+  gsize n_bytes;      /* the charge; TPS_PUSH_FLOOR_BYTES of it are for a later floor */
+  gchar short_name[TPS_PUSH_SHORT_NAME];
+  TpsRememberedPush few[TPS_PUSH_FEW];
+} TpsPushClient;
+
+struct TpsPushWindow
+{
+  TpsPushWindowOptions options;
+  TpsMutex lock;       /* guards everything below; must not be held during callbacks */
+  GHashTable *clients; /* by name */
+  GHashTable *shares;  /* of TpsPushShare, by tenant; "" = no tenant */
+  GQueue sides[2];     /* of TpsPushClient */
+  TpsSlab records;     /* of TpsPushClient */
+  TpsPushFloors *floors;
+  gsize n_remembered;
+  gint64 ahead_ns;    /* of the clock in the options: the time that has passed in the replay */
+  gint64 replayed_ms; /* the time of the newest command of the replay; 0 = none */
+};
 
 /* An estimate of the memory for the entry of the hash table, for the headers of allocated blocks,
  * and for running pushes after the first one. */
@@ -20,13 +70,58 @@
 
 #define NS_PER_MS ((gint64) 1000000)
 
-gint64
-tps_push_window_now (const TpsPushWindow *window)
+/* The format is little-endian, and records are copied to and from memory as they are. */
+G_STATIC_ASSERT (G_BYTE_ORDER == G_LITTLE_ENDIAN);
+
+#define WINDOW_RECORD 3
+#define FLOOR_RECORD 4
+
+/* The beginning of every record. */
+typedef struct
+{
+  guint32 kind;
+  guint32 n_bytes; /* of the whole record; a multiple of 8 */
+} Head;
+
+typedef struct
+{
+  guint64 is_set;
+  gint64 sequence, lsn;
+} Stair;
+
+/* The record of a window. The name of the client and the tenant follow, each padded with zeros to a
+ * multiple of 8 bytes, and then the pushes, as TpsRememberedPush. */
+typedef struct
+{
+  Head head;
+  guint32 n_name;
+  guint32 n_tenant; /* 0 = no tenant */
+  guint64 n_pushes;
+  gint64 idle_ns;
+  gint64 last_lsn;
+  Stair now, earlier;
+} WindowRecord;
+
+/* The record of a floor. The tenant follows, as above. */
+typedef struct
+{
+  Head head;
+  guint64 n_tenant;
+  guint8 name[16];
+  gint64 idle_ns;
+  Stair now, earlier;
+} FloorRecord;
+
+G_STATIC_ASSERT (sizeof (TpsRememberedPush) == 40);
+G_STATIC_ASSERT (sizeof (WindowRecord) == 88);
+G_STATIC_ASSERT (sizeof (FloorRecord) == 88);
+
+/* Returns the time by the clock of the window. The lock must be held. */
+static gint64
+get_now (const TpsPushWindow *window)
 {
   return window->options.get_now_ns () + window->ahead_ns;
 }
-
-/* ---- memory ---------------------------------------------------------------------------------- */
 
 static gboolean
 charge (TpsPushWindow *window, TpsPushClient *client, gsize n_bytes, GError **error)
@@ -79,7 +174,7 @@ forget_client (TpsPushWindow *window, TpsPushClient *client)
 static void
 touch_client (TpsPushWindow *window, TpsPushClient *client)
 {
-  client->heard_ns = tps_push_window_now (window);
+  client->heard_ns = get_now (window);
   if (client->running.n > 0)
     return;
   g_queue_unlink (&client->share->recent, &client->link);
@@ -99,13 +194,11 @@ end_running (TpsPushWindow *window, TpsPushClient *client, gint64 sequence)
 {
   TpsRunningPush push = tps_running_pushes_take (&client->running, sequence);
 
-  client->heard_ns = tps_push_window_now (window);
+  client->heard_ns = get_now (window);
   if (client->running.n == 0)
     g_queue_push_tail_link (&client->share->recent, &client->link);
   return push;
 }
-
-/* ---- shares ---------------------------------------------------------------------------------- */
 
 static void
 free_share (gpointer data)
@@ -116,8 +209,9 @@ free_share (gpointer data)
   g_free (share);
 }
 
-TpsPushShare *
-tps_push_window_find_share (TpsPushWindow *window, const gchar *tenant)
+/* Returns the share of a tenant; NULL = of callers without a tenant. The lock must be held. */
+static TpsPushShare *
+find_share (TpsPushWindow *window, const gchar *tenant)
 {
   const gchar *key = tenant != NULL ? tenant : "";
   TpsPushShare *share = g_hash_table_lookup (window->shares, key);
@@ -179,7 +273,7 @@ static gboolean
 has_room_for_client (TpsPushWindow *window, TpsPushShare *share)
 {
   gsize max_members = get_max_members (window, share);
-  gint64 now_ns = tps_push_window_now (window);
+  gint64 now_ns = get_now (window);
 
   tps_push_floors_expire (window->floors, now_ns);
   while (share->n_clients >= max_members && share->recent.head != NULL
@@ -189,8 +283,6 @@ has_room_for_client (TpsPushWindow *window, TpsPushShare *share)
          && (count_clients (window) < get_max_sum (window)
              || share->n_clients < MIN (MIN_MEMBERS, max_members / 8));
 }
-
-/* ---- floors ---------------------------------------------------------------------------------- */
 
 /* Forgets the oldest `n` pushes of the client, and raises its floor to cover them. */
 static void
@@ -214,7 +306,7 @@ is_needed (const TpsPushClient *client)
 static void
 shrink_to_floor (TpsPushWindow *window, TpsPushClient *client)
 {
-  gint64 now_ns = tps_push_window_now (window);
+  gint64 now_ns = get_now (window);
   TpsHeldFloor held;
 
   if (!is_needed (client) || is_idle (client, window->options.floor_idle_ns, now_ns))
@@ -265,8 +357,6 @@ give_up_one (TpsPushWindow *window, const TpsPushClient *keep)
   return TRUE;
 }
 
-/* ---- pushes of one client -------------------------------------------------------------------- */
-
 /* Returns the index of the first push whose sequence is at least `sequence`, or n_pushes. */
 static guint
 find_place (const TpsPushClient *client, gint64 sequence)
@@ -311,8 +401,6 @@ is_below_window (const TpsPushWindow *window, const TpsPushClient *client, gint6
   return sequence < newest && (guint64) newest - (guint64) sequence >= window->options.window;
 }
 
-/* ---- remembering ----------------------------------------------------------------------------- */
-
 /* Returns the number of pushes below the window. */
 static guint
 count_old (const TpsPushWindow *window, const TpsPushClient *client)
@@ -338,16 +426,10 @@ forget_old (TpsPushWindow *window, TpsPushClient *client)
     forget (window, client, n_old);
 }
 
-/* Makes room for all remembered and running pushes, and for one more. Every running push thus has
- * room to be remembered. FALSE: there is no room. */
+/* Makes room for `n` pushes of the client in total. FALSE: there is no room. The lock must be
+ * held. */
 static gboolean
-grow (TpsPushWindow *window, TpsPushClient *client)
-{
-  return tps_push_client_reserve (window, client, client->n_pushes + client->running.n + 1);
-}
-
-gboolean
-tps_push_client_reserve (TpsPushWindow *window, TpsPushClient *client, guint n)
+client_reserve (TpsPushWindow *window, TpsPushClient *client, guint n)
 {
   guint capacity = client->capacity;
   gboolean is_first = client->pushes == client->few;
@@ -372,6 +454,14 @@ tps_push_client_reserve (TpsPushWindow *window, TpsPushClient *client, guint n)
   client->pushes = pushes;
   client->capacity = capacity;
   return TRUE;
+}
+
+/* Makes room for all remembered and running pushes, and for one more. Every running push thus has
+ * room to be remembered. FALSE: there is no room. */
+static gboolean
+grow (TpsPushWindow *window, TpsPushClient *client)
+{
+  return client_reserve (window, client, client->n_pushes + client->running.n + 1);
 }
 
 static gboolean
@@ -447,8 +537,6 @@ remember (TpsPushWindow *window, TpsPushClient *client, const TpsRunningPush *ru
   window->n_remembered++;
   forget_old (window, client);
 }
-
-/* ---- verdicts -------------------------------------------------------------------------------- */
 
 static TpsPushVerdict
 refuse_duplicate (const TpsPushRequest *request, GError **error)
@@ -532,8 +620,6 @@ judge (const TpsPushWindow *window, TpsPushClient *client, const TpsPushRequest 
                                            : TPS_PUSH_NEW;
 }
 
-/* ---- new pushes ------------------------------------------------------------------------------ */
-
 /* Refuses a new client, because the share of its tenant, or the memory of all shares, is full. The
  * totals of all callers must not be told to one of them. */
 static TpsPushVerdict
@@ -582,9 +668,12 @@ make_room_for_window (TpsPushWindow *window, TpsPushClient *client, gsize n_byte
   return TRUE;
 }
 
-TpsPushClient *
-tps_push_window_add_client (TpsPushWindow *window, const gchar *name, const TpsHeldFloor *held,
-                            gboolean is_known, GError **error)
+/* Adds a client that has no window and is a member of `held->share`, with the floor of `held` and
+ * no pushes. `is_known`: `floors` has a floor of the client, which is removed. The lock must be
+ * held. Errors: RESOURCE_EXHAUSTED. */
+static TpsPushClient *
+add_client (TpsPushWindow *window, const gchar *name, const TpsHeldFloor *held, gboolean is_known,
+            GError **error)
 {
   TpsPushClient *client = tps_slab_take (&window->records);
   gsize n_name = strlen (name) + 1;
@@ -600,7 +689,7 @@ tps_push_window_add_client (TpsPushWindow *window, const gchar *name, const TpsH
   client->side = held->side;
   client->floor = held->floor;
   client->last_lsn = MAX (held->floor.now.lsn, held->floor.earlier.lsn);
-  client->heard_ns = tps_push_window_now (window);
+  client->heard_ns = get_now (window);
   if (!make_room_for_window (window, client, n_bytes - n_floor, error))
     {
       free_client (window, client);
@@ -646,23 +735,21 @@ static TpsPushVerdict
 begin_unknown (TpsPushWindow *window, const TpsPushRequest *request, GError **error)
 {
   const TpsHeldFloor *found = tps_push_floors_find (window->floors, request->client,
-                                                    tps_push_window_now (window));
+                                                    get_now (window));
   TpsHeldFloor held = { .side = tps_push_floors_get_passed_side (window->floors) };
   TpsPushClient *client;
 
   if (found != NULL)
     held = *found;
   else
-    held.share = tps_push_window_find_share (window, request->tenant);
+    held.share = find_share (window, request->tenant);
   if (judge_by_floor (&held.floor, request, error) == TPS_PUSH_REFUSED)
     return TPS_PUSH_REFUSED;
   if (found == NULL && !has_room_for_client (window, held.share) && !request->is_replay)
     return refuse_client (window, held.share, request, error);
-  client = tps_push_window_add_client (window, request->client, &held, found != NULL, error);
+  client = add_client (window, request->client, &held, found != NULL, error);
   return client != NULL ? begin_new (window, client, request, error) : TPS_PUSH_REFUSED;
 }
-
-/* ---- operations ------------------------------------------------------------------------------ */
 
 TpsPushWindow *
 tps_push_window_new (const TpsPushWindowOptions *options)
@@ -720,7 +807,7 @@ tps_push_window_free (TpsPushWindow *window)
 guint
 tps_push_window_forget (TpsPushWindow *window, const gchar *tenant, gint64 idle_ns)
 {
-  gint64 now_ns = tps_push_window_now (window);
+  gint64 now_ns = get_now (window);
   TpsPushShare *share;
   GList *next;
   guint n = 0;
@@ -850,4 +937,311 @@ tps_push_window_replay (TpsPushWindow *window, const TpsPushRequest *request, gi
       return FALSE;
     }
   return TRUE; /* STALE and DUPLICATE: the window of a snapshot has a later state */
+}
+
+static Stair
+stair_of (const TpsPushStair *stair)
+{
+  return (Stair) { stair->is_set != 0, stair->is_set ? stair->sequence : 0,
+                   stair->is_set ? stair->lsn : 0 };
+}
+
+static TpsPushFloor
+floor_of (const Stair *now, const Stair *earlier)
+{
+  return (TpsPushFloor) { .now = { now->is_set != 0, now->sequence, now->lsn },
+                          .earlier = { earlier->is_set != 0, earlier->sequence, earlier->lsn } };
+}
+
+static gsize
+padded (gsize n_bytes)
+{
+  return (n_bytes + 7) / 8 * 8;
+}
+
+/* Returns the length of the share's tenant; 0 = no tenant. */
+static gsize
+count_tenant (const TpsPushShare *share)
+{
+  return share->tenant != NULL ? strlen (share->tenant) : 0;
+}
+
+static void
+append_text (GByteArray *records, const gchar *text, gsize n_bytes)
+{
+  static const guint8 zeros[8];
+
+  g_byte_array_append (records, (const guint8 *) text, (guint) n_bytes);
+  g_byte_array_append (records, zeros, (guint) (padded (n_bytes) - n_bytes));
+}
+
+static void
+append_window (const TpsPushClient *client, gint64 now_ns, GByteArray *records)
+{
+  gsize n_name = strlen (client->name);
+  gsize n_tenant = count_tenant (client->share);
+  gsize n_pushes = client->n_pushes * sizeof client->pushes[0];
+  gsize n_bytes = sizeof (WindowRecord) + padded (n_name) + padded (n_tenant) + n_pushes;
+  WindowRecord record = {
+    .head = { WINDOW_RECORD, (guint32) n_bytes },
+    .n_name = (guint32) n_name,
+    .n_tenant = (guint32) n_tenant,
+    .n_pushes = client->n_pushes,
+    .idle_ns = now_ns - client->heard_ns,
+    .last_lsn = client->last_lsn,
+    .now = stair_of (&client->floor.now),
+    .earlier = stair_of (&client->floor.earlier),
+  };
+
+  g_byte_array_append (records, (const guint8 *) &record, sizeof record);
+  append_text (records, client->name, n_name);
+  append_text (records, client->share->tenant, n_tenant);
+  g_byte_array_append (records, (const guint8 *) client->pushes, (guint) n_pushes);
+}
+
+static gboolean
+append_next_floor (TpsPushWindow *window, gint64 now_ns, GByteArray *records)
+{
+  FloorRecord record = { .head = { .kind = FLOOR_RECORD } };
+  TpsExportedFloor floor;
+
+  if (!tps_push_floors_export_next (window->floors, now_ns, &floor))
+    return FALSE;
+  record.n_tenant = count_tenant (floor.share);
+  record.head.n_bytes = (guint32) (sizeof record + padded (record.n_tenant));
+  memcpy (record.name, floor.name, sizeof record.name);
+  record.idle_ns = floor.idle_ns;
+  record.now = stair_of (&floor.floor.now);
+  record.earlier = stair_of (&floor.floor.earlier);
+  g_byte_array_append (records, (const guint8 *) &record, sizeof record);
+  append_text (records, floor.share->tenant, record.n_tenant);
+  return TRUE;
+}
+
+static gboolean
+append_next_window (TpsPushWindow *window, gint64 now_ns, GByteArray *records)
+{
+  TpsExportSide passed = tps_push_floors_get_passed_side (window->floors);
+  GList *link = g_queue_pop_head_link (&window->sides[1 - passed]);
+  TpsPushClient *client;
+
+  if (link == NULL)
+    return FALSE;
+  client = link->data;
+  client->side = passed;
+  g_queue_push_tail_link (&window->sides[passed], link);
+  append_window (client, now_ns, records);
+  return TRUE;
+}
+
+void
+tps_push_export_begin (TpsPushWindow *window)
+{
+  GByteArray *rest = g_byte_array_new ();
+
+  /* An abandoned export has left clients on the side to be visited. They must change sides before
+   * the new export begins. */
+  while (tps_push_export_some (window, rest))
+    g_byte_array_set_size (rest, 0);
+  g_byte_array_unref (rest);
+  tps_mutex_lock (&window->lock);
+  tps_push_floors_begin_export (window->floors);
+  tps_mutex_unlock (&window->lock);
+}
+
+gboolean
+tps_push_export_some (TpsPushWindow *window, GByteArray *records)
+{
+  guint before = records->len;
+  gint64 now_ns = get_now (window);
+
+  tps_mutex_lock (&window->lock);
+  while (records->len - before < TPS_PUSH_EXPORT_BYTES
+         && (append_next_floor (window, now_ns, records)
+             || append_next_window (window, now_ns, records)))
+    ;
+  tps_mutex_unlock (&window->lock);
+  return records->len > before;
+}
+
+/* Returns the time of a client's last request. */
+static gint64
+to_heard_ns (TpsPushWindow *window, gint64 idle_ns)
+{
+  return get_now (window) - CLAMP (idle_ns, 0, G_MAXINT64 / 4);
+}
+
+/* Returns TRUE if `bytes` are UTF-8 text without a 0 byte. */
+static gboolean
+is_text (const guint8 *bytes, gsize n_bytes)
+{
+  return memchr (bytes, 0, n_bytes) == NULL
+         && g_utf8_validate ((const gchar *) bytes, (gssize) n_bytes, NULL);
+}
+
+static TpsPushShare *
+find_share_of_bytes (TpsPushWindow *window, const guint8 *tenant, gsize n_tenant)
+{
+  g_autofree gchar *name = n_tenant > 0 ? g_strndup ((const gchar *) tenant, n_tenant) : NULL;
+
+  return find_share (window, name);
+}
+
+static gboolean
+is_lsn (gint64 lsn)
+{
+  return lsn >= 0 && lsn <= TPS_MAX_COUNT;
+}
+
+/* Returns TRUE if the record has the length of its texts and its pushes. `rest` is the record after
+ * its fixed part, and need not be aligned. */
+static gboolean
+check_window (const WindowRecord *record, const guint8 *rest)
+{
+  guint64 n_texts = (guint64) padded (record->n_name) + padded (record->n_tenant);
+  guint64 n_rest = record->head.n_bytes - sizeof *record;
+
+  return record->n_name > 0 && is_lsn (record->last_lsn) && is_lsn (record->now.lsn)
+         && is_lsn (record->earlier.lsn) && n_texts <= n_rest
+         && record->n_pushes == (n_rest - n_texts) / sizeof (TpsRememberedPush)
+         && (n_rest - n_texts) % sizeof (TpsRememberedPush) == 0 && is_text (rest, record->n_name)
+         && is_text (rest + padded (record->n_name), record->n_tenant);
+}
+
+static gboolean
+are_valid (const TpsPushClient *client)
+{
+  for (guint i = 0; i < client->n_pushes; i++)
+    if (!is_lsn (client->pushes[i].lsn)
+        || (i > 0 && client->pushes[i - 1].sequence >= client->pushes[i].sequence))
+      return FALSE;
+  return TRUE;
+}
+
+/* Adds the pushes of a record to an empty window. If there is no room for them, raises the floor
+ * instead. FALSE: the pushes are not valid, or not in ascending order. */
+static gboolean
+add_pushes (TpsPushWindow *window, TpsPushClient *client, const guint8 *pushes, guint n)
+{
+  TpsRememberedPush push;
+
+  if (client_reserve (window, client, n))
+    {
+      memcpy (client->pushes, pushes, n * sizeof push);
+      client->n_pushes = n;
+      window->n_remembered += n;
+      return are_valid (client);
+    }
+  for (guint i = 0; i < n; i++)
+    {
+      memcpy (&push, pushes + i * sizeof push, sizeof push);
+      if (!is_lsn (push.lsn))
+        return FALSE;
+      tps_push_floor_raise (&client->floor, push.sequence, push.lsn);
+    }
+  return TRUE;
+}
+
+/* Adds the window of a record, even if the client does not fit its share. If windows of other
+ * clients must be given up for it, they become floors. FALSE: the record is damaged, the client is
+ * known already, or `error` is set. */
+static gboolean
+add_window (TpsPushWindow *window, const WindowRecord *record, const guint8 *rest, GError **error)
+{
+  g_autofree gchar *name = g_strndup ((const gchar *) rest, record->n_name);
+  const guint8 *tenant = rest + padded (record->n_name);
+  TpsHeldFloor held = { floor_of (&record->now, &record->earlier),
+                        find_share_of_bytes (window, tenant, record->n_tenant),
+                        tps_push_floors_get_passed_side (window->floors) };
+  TpsPushClient *client;
+
+  if (g_hash_table_contains (window->clients, name)
+      || tps_push_floors_find (window->floors, name, get_now (window)) != NULL)
+    return FALSE;
+  client = add_client (window, name, &held, FALSE, error);
+  if (client == NULL)
+    return FALSE;
+  client->heard_ns = to_heard_ns (window, record->idle_ns);
+  client->last_lsn = record->last_lsn;
+  return add_pushes (window, client, tenant + padded (record->n_tenant), (guint) record->n_pushes);
+}
+
+static gboolean
+add_floor (TpsPushWindow *window, const FloorRecord *record, const guint8 *tenant, GError **error)
+{
+  gint64 now_ns = get_now (window);
+  TpsExportedFloor floor = { .floor = floor_of (&record->now, &record->earlier),
+                             .share = find_share_of_bytes (window, tenant, record->n_tenant),
+                             .idle_ns = now_ns - to_heard_ns (window, record->idle_ns) };
+
+  memcpy (floor.name, record->name, sizeof floor.name);
+  return tps_push_floors_import (window->floors, now_ns, &floor, error);
+}
+
+/* Reads one whole record. The lock is held. FALSE: the bytes are not a record, or `error` is
+ * set. */
+static gboolean
+read_record (TpsPushWindow *window, const Head *head, const guint8 *bytes, GError **error)
+{
+  WindowRecord record;
+  FloorRecord floor;
+
+  if (head->kind == FLOOR_RECORD && head->n_bytes >= sizeof floor)
+    {
+      memcpy (&floor, bytes, sizeof floor);
+      return is_lsn (floor.now.lsn) && is_lsn (floor.earlier.lsn) && floor.n_tenant <= head->n_bytes
+             && head->n_bytes == sizeof floor + padded (floor.n_tenant)
+             && is_text (bytes + sizeof floor, floor.n_tenant)
+             && add_floor (window, &floor, bytes + sizeof floor, error);
+    }
+  if (head->kind != WINDOW_RECORD || head->n_bytes <= sizeof record)
+    return FALSE;
+  memcpy (&record, bytes, sizeof record);
+  return check_window (&record, bytes + sizeof record)
+         && add_window (window, &record, bytes + sizeof record, error);
+}
+
+gboolean
+tps_push_export_read (TpsPushWindow *window, const guint8 *records, gsize n_bytes, gsize *n_used,
+                      GError **error)
+{
+  gboolean ok = TRUE;
+  Head head;
+
+  *n_used = 0;
+  tps_mutex_lock (&window->lock);
+  while (ok && n_bytes - *n_used >= sizeof head)
+    {
+      memcpy (&head, records + *n_used, sizeof head);
+      if (head.n_bytes > n_bytes - *n_used)
+        break;
+      ok = head.n_bytes >= sizeof head && read_record (window, &head, records + *n_used, error);
+      if (ok)
+        *n_used += head.n_bytes;
+    }
+  tps_mutex_unlock (&window->lock);
+  return ok;
+}
+
+static gint
+compare_heard (gconstpointer a, gconstpointer b, gpointer unused)
+{
+  const TpsPushClient *left = a;
+  const TpsPushClient *right = b;
+
+  return (left->heard_ns > right->heard_ns) - (left->heard_ns < right->heard_ns);
+}
+
+void
+tps_push_export_end_read (TpsPushWindow *window)
+{
+  GHashTableIter shares;
+  gpointer share;
+
+  tps_mutex_lock (&window->lock);
+  tps_push_floors_end_import (window->floors);
+  g_hash_table_iter_init (&shares, window->shares);
+  while (g_hash_table_iter_next (&shares, NULL, &share))
+    g_queue_sort (&((TpsPushShare *) share)->recent, compare_heard, NULL);
+  tps_mutex_unlock (&window->lock);
 }

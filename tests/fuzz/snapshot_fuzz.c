@@ -10,7 +10,7 @@
 
 #include "runtime/base/crc32c.h"
 #include "runtime/base/error.h"
-#include "runtime/server/push_export.h"
+#include "runtime/server/push_window.h"
 #include "runtime/server/snapshot/manifest.h"
 #include "runtime/server/snapshot/safetensors.h"
 #include "tests/fuzz/input_disk.h"

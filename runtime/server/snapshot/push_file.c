@@ -4,7 +4,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/planted_bug.h"
-#include "runtime/server/push_export.h"
+#include "runtime/server/push_window.h"
 
 #define TENSOR "push_ids"
 #define READ_BYTES (1 << 20)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The push ids of one window as one safetensors file. Its tensor consists of bytes, the records of
- * runtime/server/push_export.h. */
+ * runtime/server/push_window.h. */
 
 #pragma once
 

@@ -3,7 +3,7 @@
 /* Push ids in snapshots: the export of a push window, and the window that is built from the
  * exported records. */
 
-#include "runtime/server/push_export.h"
+#include "runtime/server/push_window.h"
 #include "tests/runtime/server/snapshot/snapshot_fixture.h"
 
 using namespace snapshot_test;
