@@ -1,17 +1,98 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One call of the client, from its message to its outcome. Private to the client.
+/* The calls of a client, each from its message to its outcome, and the state of the client that its
+ * calls and links share. Private to the client, which has three layers: client.c, client_link.c,
+ * and this one. Each layer must call only layers below it.
+ *
+ * The happy path: tps_client_call() writes the message, puts the call into the table under its
+ * sequence id and gives the writer to the connection, which sends it from the caller's thread. The
+ * loop receives the reply and finds the call by the sequence id. `done` runs on the loop.
  *
  * A call ends when two references have been dropped. The first one is dropped when the outcome is
  * known (reply, error, deadline), the second one when the writer is freed. The writer borrows the
  * caller's arguments, so even a call with an outcome waits until the callback of
- * tps_writer_set_released() reports that the writer is freed. */
+ * tps_writer_set_released() reports that the writer is freed.
+ *
+ * Threads. Each client has its own loop, so that a long receive from one server does not delay the
+ * replies of a different server. `done` always runs on the loop, never within a call into the
+ * client.
+ *
+ * Locks: `lock` must not be held during calls into the connection or into code of the user. A
+ * pool's own lock may be taken with `lock` held. */
 
 #pragma once
 
-#include "plugin/client/client_private.h"
+#include "plugin/client/client.h"
+#include "plugin/net/address.h"
+#include "plugin/net/connection.h"
+#include "plugin/tracing/trace_context.h"
+#include "runtime/base/sync.h"
 
 G_BEGIN_DECLS
+
+#define TPS_CLIENT_NEVER G_MAXINT64
+#define TPS_CALL_TABLE_LISTS 256
+
+typedef struct TpsClientCall TpsClientCall;
+typedef struct TpsClientLink TpsClientLink;
+
+/* The calls of a client by sequence id: a hash table. The calls themselves are the nodes of its
+ * lists, so that an insertion or removal allocates no memory. Sequence ids are consecutive, so the
+ * lists have about the same length. All zero = an empty table. Not thread-safe. */
+typedef struct
+{
+  guint n_calls; /* without background calls, which are not limited */
+  TpsClientCall *lists[TPS_CALL_TABLE_LISTS];
+} TpsCallTable;
+
+/* The facts about a peer, from its reply to Node.describe. */
+typedef struct
+{
+  gint64 max_frame_bytes;  /* limit of a message to the peer; 0 = unknown */
+  gint64 max_shared_bytes; /* limit of the segments on the connection; 0 = none are offered */
+  gboolean shares_device;  /* segments may lie in memory of a device */
+  gboolean shares_lookups; /* segments with results of lookups may lie in memory of a device */
+} TpsPeerFacts;
+
+struct TpsClient
+{
+  gchar *where;
+  TpsAddress address;
+  TpsScannerOptions scanner;
+  TpsTls *tls; /* NULL = connections are plain */
+  gchar *tls_peer;
+  gchar *token; /* NULL = connections are not authenticated with a token */
+  gint64 connect_timeout_ns;
+  guint max_in_flight;
+  TpsProtocolKind protocol;
+  gsize max_shared_bytes; /* 0 = no shared memory */
+  gboolean shares_answers;
+  TpsDevice *lookup_device; /* NULL = none */
+  GDestroyNotify wake_pool; /* called with the link when its pool has requests */
+  /* messages up to this size are sent at once; longer ones wait for the negotiation */
+  gsize ask_bytes;
+  TpsLoop *loop;
+  atomic_bool is_traced; /* `context` is set */
+
+  TpsMutex lock;           /* guards the following */
+  TpsTraceContext context; /* of new calls */
+  TpsCond idle;            /* signalled when one of the counts reaches zero */
+  gboolean cancelled;
+  guint n_callers; /* threads that use the client, besides the loop */
+  guint n_calls;   /* calls that are not finished */
+  guint n_links;
+  guint32 n_issued;    /* number of sequence ids issued */
+  TpsCallTable calls;  /* calls without an outcome, and answered calls whose writer is not freed */
+  TpsClientLink *link; /* the link for new calls */
+  guint64 n_links_made;
+  guint n_requests_lost;      /* consecutive links that broke on Node.describe */
+  guint n_links_to_skip;      /* number of links that will skip the request */
+  TpsSharingStats past_stats; /* totals of links that are down */
+  gboolean has_warned;        /* the warning about missing shared memory was logged */
+  gint64 wake_ns;             /* next time of the deadline timer; TPS_CLIENT_NEVER = not set */
+
+  guint64 timer_id; /* only used on the loop thread */
+};
 
 /* The right to send the writer, decided by one compare-and-exchange. */
 enum
@@ -36,9 +117,6 @@ struct TpsClientCall
   /* Called on the loop when both references have been dropped. TRUE: the call continues, and
    * finishes again later. NULL = the call never continues. */
   gboolean (*goes_on) (TpsClientCall *call);
-  /* Called on the loop at the end of the negotiation for which the call waits. The call is no
-   * longer in the table then. `facts` are borrowed; NULL on error. */
-  void (*negotiated) (TpsClientCall *call, const TpsPeerFacts *facts, const GError *error);
 
   /* Guarded by client->lock: */
   TpsClientLink *link; /* the link of the call; NULL for a delay and during a negotiation */
@@ -105,5 +183,36 @@ void tps_client_call_fail (TpsClientCall *call, GError *error_taken);
 /* The last step, on the loop: reports the outcome and frees the call. A TpsLoopFunc; `user_data` is
  * the call. */
 void tps_client_call_finish (gpointer user_data);
+
+/* ---- calls in flight ------------------------------------------------------------------------ */
+
+/* Inserts a call. The call must not be in any table, and no call in `table` may have its seqid. */
+void tps_call_table_insert (TpsCallTable *table, TpsClientCall *call);
+
+/* Returns the call with this sequence id; NULL if there is none. */
+TpsClientCall *tps_call_table_find (const TpsCallTable *table, gint32 seqid);
+
+/* Removes a call. Does nothing if the call is not in the table. */
+void tps_call_table_remove (TpsCallTable *table, TpsClientCall *call);
+
+/* Iterates over all calls in arbitrary order: returns the first call if `call` is NULL, otherwise
+ * the call after `call`, and NULL at the end. `call` may be removed once its successor is known. */
+TpsClientCall *tps_call_table_get_next (const TpsCallTable *table, const TpsClientCall *call);
+
+/* ---- replies -------------------------------------------------------------------------------- */
+
+/* Returns TRUE if the reply carries the name of the call: "Service:method" as sent, or the method
+ * alone, as in replies of multiplexed processors. */
+gboolean tps_reply_has_name (const TpsMessage *reply, const gchar *sent_name);
+
+/* Opens a reply. Returns TRUE for a value: `in` is then positioned before the value, and `type` is
+ * its wire type, TPS_WIRE_STOP if the result is void. Otherwise sets the error: the peer's error
+ * with its TPS_ERROR code, including retry_after_ms; RESOURCE_EXHAUSTED if there was no memory for
+ * the reply; INTERNAL if the result has an unknown field. */
+gboolean tps_reply_open (const TpsMessage *reply, TpsReader *in, TpsWireType *type, GError **error);
+
+/* Returns the name of the transfer from which the reply must be fetched (ServiceError.transfer);
+ * the caller owns it. NULL: `reply` is the reply itself. */
+gchar *tps_reply_dup_transfer (const TpsMessage *reply);
 
 G_END_DECLS

@@ -9,10 +9,12 @@
 
 #pragma once
 
-#include "plugin/client/client_private.h"
-#include "plugin/client/connector.h"
+#include "plugin/client/client_call.h"
 
 G_BEGIN_DECLS
+
+/* One attempt to connect a socket. */
+typedef struct TpsConnector TpsConnector;
 
 typedef enum
 {
@@ -29,7 +31,7 @@ typedef enum
   TPS_NEGOTIATION_DONE,
 } TpsNegotiationState;
 
-/* The state of the negotiation of a link (negotiation.h); initially all zero. */
+/* The state of the negotiation of a link (client.c); initially all zero. */
 typedef struct
 {
   TpsNegotiationState state;
