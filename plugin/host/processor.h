@@ -19,7 +19,7 @@
 #include <thrift/c_glib/processor/thrift_processor.h>
 
 #include "plugin/host/stream.h"
-#include "plugin/service/carrier.h"
+#include "plugin/service/dispatch.h"
 
 G_BEGIN_DECLS
 

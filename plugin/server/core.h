@@ -11,7 +11,7 @@
 #include "plugin/net/connection.h"
 #include "plugin/memory/common_segments.h"
 #include "plugin/net/tls/tls_acceptor.h"
-#include "plugin/service/carrier.h"
+#include "plugin/service/dispatch.h"
 #include "plugin/server/session_list.h"
 #include "plugin/service/chunks/chunk_service.h"
 #include "runtime/base/fault.h"

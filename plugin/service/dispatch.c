@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
+#include "plugin/service/dispatch.h"
+
 #include <string.h>
 
-#include "plugin/service/call_internal.h"
-#include "plugin/service/carrier.h"
 #include "runtime/base/error.h"
 #include "runtime/base/name_hash.h"
 #include "runtime/base/sync.h"

@@ -6,7 +6,7 @@
 
 #pragma once
 
-#include "plugin/service/carrier.h"
+#include "plugin/service/dispatch.h"
 #include "plugin/access/access.h"
 #include "runtime/base/worker_pool.h"
 #include "runtime/server/budgets.h"

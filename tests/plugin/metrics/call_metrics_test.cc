@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "plugin/service/carrier.h"
+#include "plugin/service/dispatch.h"
 #include "tests/plugin/server/test_service.h"
 #include "tests/runtime/base/readings.h"
 

@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "plugin/service/carrier.h"
+#include "plugin/service/dispatch.h"
 #include "runtime/base/error.h"
 
 namespace thriftps_test {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "plugin/service/carrier.h"
+#include "plugin/service/dispatch.h"
 #include "plugin/service/embedding_table_service.h"
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"

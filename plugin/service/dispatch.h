@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The carrier of calls to the services and of their replies: a connection of TpsServer, or a
- * ThriftProcessor of a host.
+/* The dispatcher of messages to the services, and the carrier of calls and of their replies: a
+ * connection of TpsServer, or a ThriftProcessor of a host.
  *
  * A carrier passes each received message to a dispatcher, with the functions below. The dispatcher
  * finds the method, runs its handler, and passes the finished reply to the carrier, exactly once,
@@ -12,7 +12,6 @@
 
 #include "plugin/access/access.h"
 #include "plugin/service/call.h"
-#include "plugin/tracing/tracer.h"
 #include "runtime/base/metrics.h"
 #include "runtime/base/worker_pool.h"
 
@@ -21,7 +20,7 @@ G_BEGIN_DECLS
 /* The functions of a carrier. `carried` is the argument of tps_dispatcher_handle(): one object for
  * each call. No function may block, except `run_on_worker` of a carrier without workers. Thread:
  * any. */
-typedef struct
+struct TpsCarrierOps
 {
   /* Returns TRUE if a call may wait for other calls, so that its reply comes after
    * tps_dispatcher_handle() has returned. Returns FALSE if waiting would block those calls. */
@@ -95,12 +94,10 @@ typedef struct
   /* Optional: returns a pointer that identifies the call's connection among the open ones, for
    * TpsService.connection_closed. NULL = none. */
   gconstpointer (*get_connection) (gpointer carried);
-} TpsCarrierOps;
+};
 
-/* Finds methods by name. Immutable after its creation. Thread: any. */
-typedef struct TpsDispatcher TpsDispatcher;
-
-/* Creates a dispatcher, owned by the caller. Copies the `n_services` entries; the objects that they
+/* Creates a dispatcher, which finds methods by name and does not change any more. Thread: any. The
+ * dispatcher is owned by the caller. Copies the `n_services` entries; the objects that they
  * refer to are borrowed. Names without "Service:" belong to `default_service`. If `default_service`
  * is NULL, these names belong to the only service; if there are several services, they are unknown.
  * If the `methods` of a service are NULL, its calls go to its `handle_other`. If that is NULL too,
