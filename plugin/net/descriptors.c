@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "runtime/base/sync.h"
@@ -28,6 +27,32 @@ static TpsMutex lock = TPS_MUTEX_INIT;
 static pthread_cond_t added = PTHREAD_COND_INITIALIZER;
 static GArray *items; /* of Item, guarded by the lock; NULL = the thread has not been started */
 
+/* ---- descriptors in messages ---------------------------------------------------------------- */
+
+gsize
+tps_descriptors_list (struct msghdr *message, gint *fds)
+{
+  gsize n = 0;
+
+  for (struct cmsghdr *at = CMSG_FIRSTHDR (message); at != NULL; at = CMSG_NXTHDR (message, at))
+    if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_RIGHTS)
+      for (gsize i = 0; CMSG_LEN ((i + 1) * sizeof *fds) <= at->cmsg_len; i++)
+        memcpy (&fds[n++], CMSG_DATA (at) + i * sizeof *fds, sizeof *fds);
+  return n;
+}
+
+void
+tps_descriptors_attach (gint fd, struct msghdr *message, TpsDescriptorRoom *room)
+{
+  memset (room, 0, CMSG_SPACE (sizeof fd));
+  message->msg_control = room;
+  message->msg_controllen = CMSG_SPACE (sizeof fd);
+  room->header.cmsg_level = SOL_SOCKET;
+  room->header.cmsg_type = SCM_RIGHTS;
+  room->header.cmsg_len = CMSG_LEN (sizeof fd);
+  memcpy (CMSG_DATA (&room->header), &fd, sizeof fd);
+}
+
 /* ---- closing thread ------------------------------------------------------------------------- */
 
 /* Closes a descriptor. SO_LINGER is switched off first: otherwise, the close of a socket could wait
@@ -41,24 +66,14 @@ close_discarded (gint fd)
   close (fd);
 }
 
-typedef union
-{
-  struct cmsghdr header;
-  guint8 bytes[CMSG_SPACE (TPS_DESCRIPTORS_MAX * sizeof (gint))];
-} Room;
-
 static void
 close_received (struct msghdr *message)
 {
-  gint fd;
+  gint fds[TPS_DESCRIPTORS_MAX];
+  gsize n = tps_descriptors_list (message, fds);
 
-  for (struct cmsghdr *at = CMSG_FIRSTHDR (message); at != NULL; at = CMSG_NXTHDR (message, at))
-    if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_RIGHTS)
-      for (gsize i = 0; CMSG_LEN ((i + 1) * sizeof fd) <= at->cmsg_len; i++)
-        {
-          memcpy (&fd, CMSG_DATA (at) + i * sizeof fd, sizeof fd);
-          close_discarded (fd);
-        }
+  for (gsize i = 0; i < n; i++)
+    close_discarded (fds[i]);
 }
 
 /* Closes all descriptors in the buffer of a connection. The loop ends, because nothing is added to
@@ -68,7 +83,7 @@ drain_connection (gint fd)
 {
   guint8 bytes[4096];
   struct iovec piece = { bytes, sizeof bytes };
-  Room room;
+  TpsDescriptorRoom room;
   gssize n_bytes;
 
   shutdown (fd, SHUT_RDWR);

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Unexpected file descriptors that a peer sends over a Unix socket.
+/* File descriptors in messages over a Unix socket, and the end of those that no one expects.
  *
  * Closing such a descriptor may block for as long as the peer likes: the close of a TCP socket with
  * SO_LINGER waits for the acknowledgement of unsent bytes. If a thread receives a message without
@@ -16,11 +16,29 @@
 #pragma once
 
 #include <glib.h>
+#include <sys/socket.h>
 
 G_BEGIN_DECLS
 
 /* The maximum number of descriptors in one message (SCM_MAX_FD in the kernel). */
 #define TPS_DESCRIPTORS_MAX 253
+
+/* Room for the descriptors of one message, with the alignment that the kernel requires. It suffices
+ * for every message. Otherwise, the kernel would close the remaining descriptors in the receiving
+ * thread. */
+typedef union
+{
+  struct cmsghdr header;
+  guint8 bytes[CMSG_SPACE (TPS_DESCRIPTORS_MAX * sizeof (gint))];
+} TpsDescriptorRoom;
+
+/* Copies the descriptors of a received message to `fds` [TPS_DESCRIPTORS_MAX], and returns their
+ * number. Thread: any. */
+gsize tps_descriptors_list (struct msghdr *message, gint *fds);
+
+/* Attaches one descriptor to a message that will be sent; `room` must live until then. Thread:
+ * any. */
+void tps_descriptors_attach (gint fd, struct msghdr *message, TpsDescriptorRoom *room);
 
 /* Makes the kernel refuse descriptors that are sent to `fd`; accepted sockets inherit this option
  * from the listening socket. Returns FALSE if `fd` is a Unix socket and this kernel cannot refuse

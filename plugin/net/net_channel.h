@@ -3,7 +3,7 @@
 /* The transport of a connection's bytes through its socket. A connection has one channel: the plain
  * channel below, which uses the socket directly, or a channel that encrypts (plugin/net/tls).
  *
- * A channel with `recognize` or `shake_hands` must be opened first (connection_open.c). `recognize`
+ * A channel with `recognize` or `shake_hands` must be opened first (connection.c). `recognize`
  * chooses the final channel of the connection, and `shake_hands` is called until it returns DONE or
  * FAILED. Until then, `receive` and `send` are not called.
  */
