@@ -1,5 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
+#include "plugin/memory/segment_registry.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "plugin/memory/segment_budget.h"
+#include "runtime/base/error.h"
+#include "runtime/base/magazine.h"
+#include "runtime/base/stream_copy.h"
+#include "runtime/base/sync.h"
+#include "runtime/device/device_memory.h"
+
 /* The references between objects:
  *
  *   registry -> entry          each entry is one segment, until the segment is closed
@@ -13,13 +25,62 @@
  *
  * The lock guards the table and the states. Bytes are copied, mapped and unmapped without it. */
 
-#include "plugin/memory/segment_registry.h"
+/* A segment for REQUESTS is written by the client, which alone decides which of its calls uses the
+ * segment, so it has a single state here. A segment for ANSWERS is free, then filled by one reply,
+ * then lent to the client until the client returns it. */
+typedef enum
+{
+  STATE_REQUESTS = 0,
+  STATE_FREE = 1,
+  STATE_FILLING = 2,
+  STATE_LENT = 3,
+  STATE_CLOSED = 4,
+} State;
 
-#include <string.h>
-#include <unistd.h>
+typedef enum
+{
+  EVENT_TAKE = 0,
+  EVENT_COMMIT = 1,
+  EVENT_ABANDON = 2,
+  EVENT_RELEASE = 3,
+  EVENT_CLOSE = 4,
+} Event;
 
-#include "plugin/memory/segment_registry_private.h"
-#include "runtime/base/error.h"
+/* Limit of the number of common segments that a registry records as missed: a reply had a tensor in
+ * them, but the client has not opened them. */
+#define MAX_MISSED 8
+
+typedef struct
+{
+  TpsRefcount refcount;
+  gint64 id;
+  TpsSegment *segment;      /* borrowed from `common`, if that is set */
+  TpsCommonSegment *common; /* a reference; NULL: not a common segment */
+  /* Of a common segment: the buffer that the last reply refers to. Guarded by the lock. */
+  TpsBuffer *lent;
+  TpsSegmentCharge *charge;
+  gboolean takes_lookups; /* results of lookups may be placed in it */
+  State state;            /* guarded by the lock, as is `is_known` */
+  gboolean is_known;      /* the reply that names it to the client has been queued */
+} Entry;
+
+struct TpsSegmentRegistry
+{
+  TpsRefcount refcount;
+  TpsDevice *device;            /* NULL: no segments of kind CUDA_IPC */
+  gboolean is_for_lookups_only; /* segments of kind CUDA_IPC are for lookups only */
+  TpsCommonSegments *common;    /* a reference; NULL: there are none */
+  TpsSegmentBudget *budgets[TPS_SEGMENT_N_KINDS]; /* by kind; NULL for a kind that is not offered */
+
+  TpsMutex lock;       /* guards all fields below, and the states of entries */
+  GHashTable *entries; /* gint64 in the entry, to Entry */
+  guint n_opening;     /* replies to open_segment that are not queued yet */
+  guint n_free;        /* in STATE_FREE */
+  gboolean is_shut_down;
+  gboolean opens_common;      /* the client has requested COMMON_ANSWERS */
+  guint64 missed[MAX_MISSED]; /* numbers of common segments, oldest first */
+  guint n_missed;
+};
 
 /* ---- states of segments --------------------------------------------------------------------- */
 
@@ -28,32 +89,22 @@
 static const struct
 {
   guint from;
-  TpsSegmentState to;
+  State to;
 } transitions[] = {
-  [TPS_SEGMENT_EVENT_TAKE] = { BIT (TPS_SEGMENT_STATE_FREE), TPS_SEGMENT_STATE_FILLING },
-  [TPS_SEGMENT_EVENT_COMMIT] = { BIT (TPS_SEGMENT_STATE_FILLING), TPS_SEGMENT_STATE_LENT },
-  [TPS_SEGMENT_EVENT_ABANDON] = { BIT (TPS_SEGMENT_STATE_FILLING), TPS_SEGMENT_STATE_FREE },
-  [TPS_SEGMENT_EVENT_RELEASE] = { BIT (TPS_SEGMENT_STATE_LENT), TPS_SEGMENT_STATE_FREE },
-  [TPS_SEGMENT_EVENT_CLOSE] = { BIT (TPS_SEGMENT_STATE_REQUESTS) | BIT (TPS_SEGMENT_STATE_FREE)
-                                    | BIT (TPS_SEGMENT_STATE_FILLING)
-                                    | BIT (TPS_SEGMENT_STATE_LENT),
-                                TPS_SEGMENT_STATE_CLOSED },
+  [EVENT_TAKE] = { BIT (STATE_FREE), STATE_FILLING },
+  [EVENT_COMMIT] = { BIT (STATE_FILLING), STATE_LENT },
+  [EVENT_ABANDON] = { BIT (STATE_FILLING), STATE_FREE },
+  [EVENT_RELEASE] = { BIT (STATE_LENT), STATE_FREE },
+  [EVENT_CLOSE] = { BIT (STATE_REQUESTS) | BIT (STATE_FREE) | BIT (STATE_FILLING)
+                        | BIT (STATE_LENT),
+                    STATE_CLOSED },
 };
-
-/* Changes the state. FALSE: the event is not allowed in this state, and nothing is changed. */
-static gboolean
-advance (TpsSegmentState *state, TpsSegmentEvent event)
-{
-  if ((transitions[event].from & BIT (*state)) == 0)
-    return FALSE;
-  *state = transitions[event].to;
-  return TRUE;
-}
 
 /* ---- entries -------------------------------------------------------------------------------- */
 
-void
-tps_segment_entry_unref (TpsSegmentEntry *entry)
+/* Releases a reference; the last one unmaps the segment. */
+static void
+entry_unref (Entry *entry)
 {
   if (!tps_refcount_dec (&entry->refcount))
     return;
@@ -77,17 +128,16 @@ make_id (void)
 }
 
 /* Takes ownership of the charge and, unless the segment is common, of the segment. */
-static TpsSegmentEntry *
+static Entry *
 entry_new (TpsSegmentCharge *charge, TpsSegment *segment)
 {
-  TpsSegmentEntry *entry = g_new0 (TpsSegmentEntry, 1);
+  Entry *entry = g_new0 (Entry, 1);
 
   tps_refcount_init (&entry->refcount);
   entry->id = make_id ();
   entry->segment = segment;
   entry->charge = charge;
-  entry->state = tps_segment_get_use (segment) == TPS_SEGMENT_ANSWERS ? TPS_SEGMENT_STATE_FREE
-                                                                      : TPS_SEGMENT_STATE_REQUESTS;
+  entry->state = tps_segment_get_use (segment) == TPS_SEGMENT_ANSWERS ? STATE_FREE : STATE_REQUESTS;
   return entry;
 }
 
@@ -120,7 +170,7 @@ tps_segment_registry_new (const TpsSegmentLimits *limits)
   if (limits->common != NULL)
     registry->common = tps_common_segments_ref (limits->common);
   registry->entries = g_hash_table_new_full (g_int64_hash, g_int64_equal, NULL,
-                                             (GDestroyNotify) tps_segment_entry_unref);
+                                             (GDestroyNotify) entry_unref);
   return registry;
 }
 
@@ -184,15 +234,17 @@ tps_segment_registry_has_segments (TpsSegmentRegistry *registry)
   return has_segments;
 }
 
-gboolean
-tps_segment_registry_move (TpsSegmentRegistry *registry, TpsSegmentEntry *entry,
-                           TpsSegmentEvent event)
+/* Changes the state of the entry; no other function does. The lock must be held. Returns FALSE,
+ * and changes nothing, if the event is not allowed in the current state. */
+static gboolean
+move_entry (TpsSegmentRegistry *registry, Entry *entry, Event event)
 {
-  gboolean was_free = entry->state == TPS_SEGMENT_STATE_FREE;
+  gboolean was_free = entry->state == STATE_FREE;
 
-  if (!advance (&entry->state, event))
+  if ((transitions[event].from & BIT (entry->state)) == 0)
     return FALSE;
-  registry->n_free += (entry->state == TPS_SEGMENT_STATE_FREE) - was_free;
+  entry->state = transitions[event].to;
+  registry->n_free += (entry->state == STATE_FREE) - was_free;
   return TRUE;
 }
 
@@ -200,7 +252,7 @@ void
 tps_segment_registry_shut_down (TpsSegmentRegistry *registry)
 {
   GHashTable *nothing = g_hash_table_new_full (g_int64_hash, g_int64_equal, NULL,
-                                               (GDestroyNotify) tps_segment_entry_unref);
+                                               (GDestroyNotify) entry_unref);
   GHashTable *entries;
   GHashTableIter iter;
   gpointer entry;
@@ -211,7 +263,7 @@ tps_segment_registry_shut_down (TpsSegmentRegistry *registry)
   registry->entries = nothing;
   g_hash_table_iter_init (&iter, entries);
   while (g_hash_table_iter_next (&iter, NULL, &entry))
-    tps_segment_registry_move (registry, entry, TPS_SEGMENT_EVENT_CLOSE);
+    move_entry (registry, entry, EVENT_CLOSE);
   tps_mutex_unlock (&registry->lock);
   g_hash_table_unref (entries);
 }
@@ -262,11 +314,11 @@ create_segment (TpsSegmentRegistry *registry, Opening *opening, GError **error)
                                       opening->handle, error);
 }
 
-static TpsSegmentEntry *
+static Entry *
 create_entry (TpsSegmentRegistry *registry, Opening *opening, GError **error)
 {
   g_autoptr (TpsSegmentCharge) charge = NULL;
-  TpsSegmentEntry *entry;
+  Entry *entry;
   TpsSegment *segment;
 
   charge = tps_segment_budget_take (registry->budgets[opening->kind], opening->n_bytes, error);
@@ -284,7 +336,7 @@ create_entry (TpsSegmentRegistry *registry, Opening *opening, GError **error)
 
 /* Adds the entry to the table. FALSE: the registry is shut down. */
 static gboolean
-enter (TpsSegmentRegistry *registry, TpsSegmentEntry *entry)
+enter (TpsSegmentRegistry *registry, Entry *entry)
 {
   gboolean open;
 
@@ -293,7 +345,7 @@ enter (TpsSegmentRegistry *registry, TpsSegmentEntry *entry)
   if (open)
     {
       g_hash_table_insert (registry->entries, &entry->id, entry);
-      registry->n_free += entry->state == TPS_SEGMENT_STATE_FREE;
+      registry->n_free += entry->state == STATE_FREE;
     }
   tps_mutex_unlock (&registry->lock);
   return open;
@@ -305,7 +357,7 @@ open_segment (TpsSegmentRegistry *registry, Opening *opening, gint64 *id, TpsSeg
               GError **error)
 {
   g_autoptr (TpsSegmentCharge) kept = NULL;
-  TpsSegmentEntry *entry;
+  Entry *entry;
   gint64 new_id;
 
   if (!check_open (opening->n_bytes, opening->use, error))
@@ -319,7 +371,7 @@ open_segment (TpsSegmentRegistry *registry, Opening *opening, gint64 *id, TpsSeg
   kept = tps_segment_charge_ref (entry->charge);
   if (!enter (registry, entry))
     {
-      tps_segment_entry_unref (entry);
+      entry_unref (entry);
       g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the connection has closed");
       return FALSE;
     }
@@ -450,7 +502,7 @@ tps_segment_registry_resume_answers (TpsSegmentRegistry *registry)
   registry->n_opening--;
   g_hash_table_iter_init (&iter, registry->entries);
   while (registry->n_opening == 0 && g_hash_table_iter_next (&iter, NULL, &entry))
-    ((TpsSegmentEntry *) entry)->is_known = TRUE;
+    ((Entry *) entry)->is_known = TRUE;
   tps_mutex_unlock (&registry->lock);
 }
 
@@ -469,13 +521,13 @@ refuse_id (gint64 id, const gchar *why, GError **error)
 static gboolean
 release_one (TpsSegmentRegistry *registry, gint64 id, GPtrArray *lent, GError **error)
 {
-  TpsSegmentEntry *entry = g_hash_table_lookup (registry->entries, &id);
+  Entry *entry = g_hash_table_lookup (registry->entries, &id);
 
   if (entry == NULL)
     refuse_id (id, "is not open on this connection", error);
-  else if (entry->state == TPS_SEGMENT_STATE_REQUESTS)
+  else if (entry->state == STATE_REQUESTS)
     refuse_id (id, "is for requests: only segments for replies are released", error);
-  else if (!tps_segment_registry_move (registry, entry, TPS_SEGMENT_EVENT_RELEASE))
+  else if (!move_entry (registry, entry, EVENT_RELEASE))
     refuse_id (id, "is not held by the client", error);
   else
     {
@@ -501,17 +553,17 @@ tps_segment_registry_release (TpsSegmentRegistry *registry, const gint64 *ids, g
 }
 
 /* Removes an entry from the table. The caller owns its reference. NULL = there is no such entry. */
-static TpsSegmentEntry *
+static Entry *
 steal_entry (TpsSegmentRegistry *registry, gint64 id)
 {
-  TpsSegmentEntry *entry;
+  Entry *entry;
 
   tps_mutex_lock (&registry->lock);
   entry = g_hash_table_lookup (registry->entries, &id);
   if (entry != NULL)
     {
       g_hash_table_steal (registry->entries, &id);
-      tps_segment_registry_move (registry, entry, TPS_SEGMENT_EVENT_CLOSE);
+      move_entry (registry, entry, EVENT_CLOSE);
     }
   tps_mutex_unlock (&registry->lock);
   return entry;
@@ -525,13 +577,476 @@ tps_segment_registry_close (TpsSegmentRegistry *registry, const gint64 *ids, gui
 
   for (guint i = 0; i < n_ids; i++)
     {
-      TpsSegmentEntry *entry = steal_entry (registry, ids[i]);
+      Entry *entry = steal_entry (registry, ids[i]);
 
       if (entry != NULL)
-        tps_segment_entry_unref (entry);
+        entry_unref (entry);
       else
         refuse_id (ids[i], "is not open on this connection", error);
       ok &= entry != NULL;
     }
   return ok;
+}
+
+/* ---- slices of a call ----------------------------------------------------------------------- */
+
+typedef struct
+{
+  TpsSharing sharing; /* must be first */
+  TpsRefcount refcount;
+  TpsSegmentRegistry *registry;
+  GDestroyNotify released;
+  gpointer user_data;
+} Receive;
+
+static TpsDepot receive_depot = TPS_DEPOT_INIT (g_free);
+static _Thread_local TpsMagazine receive_magazine;
+
+typedef struct
+{
+  Receive *receive;
+  Entry *entry;
+} Hold;
+
+static void
+receive_ref (TpsSharing *sharing)
+{
+  tps_refcount_inc (&((Receive *) sharing)->refcount);
+}
+
+static void
+receive_unref (TpsSharing *sharing)
+{
+  Receive *receive = (Receive *) sharing;
+
+  if (!tps_refcount_dec (&receive->refcount))
+    return;
+  tps_segment_registry_unref (receive->registry);
+  receive->released (receive->user_data);
+  tps_magazine_put (&receive_magazine, &receive_depot, receive);
+}
+
+static void
+let_go (gpointer data)
+{
+  Hold *hold = data;
+
+  entry_unref (hold->entry);
+  receive_unref (&hold->receive->sharing);
+  g_free (hold);
+}
+
+/* Returns a reference to the segment with this id; NULL = the id is refused. The lock protects only
+ * the table, because the size of a segment does not change. */
+static Entry *
+find_for_request (TpsSegmentRegistry *registry, gint64 id, GError **error)
+{
+  const gchar *why = NULL;
+  Entry *entry;
+
+  tps_mutex_lock (&registry->lock);
+  entry = g_hash_table_lookup (registry->entries, &id);
+  if (entry == NULL)
+    why = "is not open on this connection";
+  else if (entry->state != STATE_REQUESTS)
+    why = "is for replies";
+  else
+    tps_refcount_inc (&entry->refcount);
+  tps_mutex_unlock (&registry->lock);
+  if (why == NULL)
+    return entry;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "names segment %" G_GINT64_FORMAT ", which %s", id, why);
+  return NULL;
+}
+
+static gboolean
+check_bounds (const TpsSharedSlice *slice, gsize size, GError **error)
+{
+  if (slice->offset < 0 || slice->length < 0 || (guint64) slice->offset > size
+      || (guint64) slice->length > size - (guint64) slice->offset)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "has offset %" G_GINT64_FORMAT " and length %" G_GINT64_FORMAT
+                 ", segment %" G_GINT64_FORMAT " has %" G_GSIZE_FORMAT " bytes",
+                 slice->offset, slice->length, slice->segment, size);
+  else if (slice->offset % TPS_SHARING_ALIGNMENT != 0)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "has offset %" G_GINT64_FORMAT ", expected a multiple of %d", slice->offset,
+                 TPS_SHARING_ALIGNMENT);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+static TpsBuffer *
+receive_resolve (TpsSharing *sharing, const TpsSharedSlice *slice, GError **error)
+{
+  Receive *receive = (Receive *) sharing;
+  Entry *entry = find_for_request (receive->registry, slice->segment, error);
+  Hold *hold;
+
+  if (entry == NULL)
+    return NULL;
+  if (!check_bounds (slice, tps_segment_get_size (entry->segment), error))
+    {
+      entry_unref (entry);
+      return NULL;
+    }
+  hold = g_new (Hold, 1);
+  hold->entry = entry;
+  hold->receive = receive;
+  tps_refcount_inc (&receive->refcount);
+  return tps_segment_show (entry->segment, (gsize) slice->offset, (gsize) slice->length, let_go,
+                           hold);
+}
+
+static TpsBufferPool *
+receive_get_pool (TpsSharing *sharing)
+{
+  return tps_segment_budget_get_copies (
+      ((Receive *) sharing)->registry->budgets[TPS_SEGMENT_MEMFD]);
+}
+
+TpsSharing *
+tps_segment_registry_receive (TpsSegmentRegistry *registry, GDestroyNotify released,
+                              gpointer user_data)
+{
+  static const TpsSharingOps ops = {
+    .resolve = receive_resolve,
+    .ref = receive_ref,
+    .unref = receive_unref,
+    .get_pool = receive_get_pool,
+  };
+  Receive *receive;
+
+  if (!tps_segment_registry_has_segments (registry))
+    return NULL;
+  receive = tps_magazine_take (&receive_magazine, &receive_depot);
+  if (receive == NULL)
+    receive = g_new (Receive, 1);
+  receive->sharing.ops = &ops;
+  tps_refcount_init (&receive->refcount);
+  receive->registry = tps_segment_registry_ref (registry);
+  receive->released = released;
+  receive->user_data = user_data;
+  return &receive->sharing;
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+typedef struct
+{
+  TpsSharing sharing; /* must be first */
+  TpsRefcount refcount;
+  TpsSegmentRegistry *registry;
+  Entry *entry; /* NULL = no tensor has been placed yet */
+  gsize n_used;
+  const guint8 *reserved; /* [n_reserved], in the segment; NULL = nothing is reserved */
+  gsize n_reserved;
+} Answer;
+
+static TpsDepot answer_depot = TPS_DEPOT_INIT (g_free);
+static _Thread_local TpsMagazine answer_magazine;
+
+static void
+answer_ref (TpsSharing *sharing)
+{
+  tps_refcount_inc (&((Answer *) sharing)->refcount);
+}
+
+/* Returns TRUE if the client has received the id of the segment. Must be called with the lock
+ * held. */
+static gboolean
+is_usable (const TpsSegmentRegistry *registry, const Entry *entry)
+{
+  return entry->is_known || registry->n_opening == 0;
+}
+
+/* Takes the smallest free segment of the kind that is large enough. The caller owns a reference.
+ * NULL = there is none. If `for_lookup` is TRUE, the segment must take results of lookups. */
+static Entry *
+take_free (TpsSegmentRegistry *registry, TpsSegmentKind kind, gboolean for_lookup, gsize n_bytes)
+{
+  Entry *best = NULL;
+  GHashTableIter iter;
+  gpointer value;
+
+  tps_mutex_lock (&registry->lock);
+  g_hash_table_iter_init (&iter, registry->entries);
+  while (registry->n_free > 0 && g_hash_table_iter_next (&iter, NULL, &value))
+    {
+      Entry *entry = value;
+      gsize size = tps_segment_get_size (entry->segment);
+
+      if (entry->state == STATE_FREE && is_usable (registry, entry) && entry->common == NULL
+          && size >= n_bytes && tps_segment_get_kind (entry->segment) == kind
+          && (entry->takes_lookups || !for_lookup)
+          && (best == NULL || size < tps_segment_get_size (best->segment)))
+        best = entry;
+    }
+  if (best != NULL)
+    {
+      move_entry (registry, best, EVENT_TAKE);
+      tps_refcount_inc (&best->refcount);
+    }
+  tps_mutex_unlock (&registry->lock);
+  return best;
+}
+
+/* Ends the use of the segment by the reply, with COMMIT or ABANDON. */
+static void
+end_filling (Answer *answer, Event event)
+{
+  Entry *entry = g_steal_pointer (&answer->entry);
+  /* Released after the lock. */
+  g_autoptr (TpsBuffer) unsent = NULL;
+
+  answer->reserved = NULL;
+  if (entry == NULL)
+    return;
+  tps_mutex_lock (&answer->registry->lock);
+  move_entry (answer->registry, entry, event);
+  if (event == EVENT_ABANDON)
+    unsent = g_steal_pointer (&entry->lent);
+  tps_mutex_unlock (&answer->registry->lock);
+  entry_unref (entry);
+}
+
+static void
+answer_unref (TpsSharing *sharing)
+{
+  Answer *answer = (Answer *) sharing;
+
+  if (!tps_refcount_dec (&answer->refcount))
+    return;
+  end_filling (answer, EVENT_ABANDON);
+  tps_segment_registry_unref (answer->registry);
+  tps_magazine_put (&answer_magazine, &answer_depot, answer);
+}
+
+/* Returns the memory for the bytes; NULL = no room. A reply uses one segment, and therefore one
+ * kind. */
+static guint8 *
+reserve (Answer *answer, TpsSegmentKind kind, gsize n_bytes, TpsSharedSlice *slice)
+{
+  gsize offset = tps_sharing_round (answer->n_used);
+  gsize size;
+
+  if (answer->entry == NULL)
+    answer->entry = take_free (answer->registry, kind, FALSE, n_bytes);
+  if (answer->entry == NULL || answer->entry->common != NULL
+      || tps_segment_get_kind (answer->entry->segment) != kind)
+    return NULL;
+  size = tps_segment_get_size (answer->entry->segment);
+  if (offset > size || n_bytes > size - offset)
+    return NULL;
+  answer->n_used = offset + n_bytes;
+  *slice = (TpsSharedSlice) { .segment = answer->entry->id,
+                              .offset = (gint64) offset,
+                              .length = (gint64) n_bytes };
+  return tps_segment_get_data (answer->entry->segment) + offset;
+}
+
+/* Sets `slice` if the bytes lie in the memory that was reserved for the reply. */
+static gboolean
+find_reserved (const Answer *answer, const guint8 *data, gsize n_bytes, TpsSharedSlice *slice)
+{
+  const guint8 *begin = answer->reserved;
+
+  if (begin == NULL || data < begin || data >= begin + answer->n_reserved
+      || n_bytes > answer->n_reserved - (gsize) (data - begin))
+    return FALSE;
+  *slice = (TpsSharedSlice) {
+    .segment = answer->entry->id,
+    .offset = data - tps_segment_get_data (answer->entry->segment),
+    .length = (gint64) n_bytes,
+  };
+  return TRUE;
+}
+
+static gboolean
+answer_place (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedSlice *slice)
+{
+  Answer *answer = (Answer *) sharing;
+  guint8 *to;
+
+  if (find_reserved (answer, data, n_bytes, slice))
+    return TRUE;
+  to = reserve (answer, TPS_SEGMENT_MEMFD, n_bytes, slice);
+  if (to != NULL)
+    tps_stream_copy (to, data, n_bytes);
+  return to != NULL;
+}
+
+/* Records the number of a segment that the client should open. FALSE: the number is already
+ * recorded, or there is no room for it. The lock must be held. */
+static gboolean
+miss (TpsSegmentRegistry *registry, guint64 number)
+{
+  for (guint i = 0; i < registry->n_missed; i++)
+    if (registry->missed[i] == number)
+      return FALSE;
+  if (registry->n_missed == MAX_MISSED)
+    return FALSE;
+  registry->missed[registry->n_missed++] = number;
+  return TRUE;
+}
+
+static Entry *
+find_common (TpsSegmentRegistry *registry, const TpsCommonSegment *common)
+{
+  GHashTableIter iter;
+  gpointer value;
+
+  g_hash_table_iter_init (&iter, registry->entries);
+  while (g_hash_table_iter_next (&iter, NULL, &value))
+    if (((Entry *) value)->common == common)
+      return value;
+  return NULL;
+}
+
+/* Takes the entry of a common segment for a reply that names `buffer`. The caller owns a reference.
+ * NULL = the client has not opened the segment, or has not yet returned it after an earlier reply.
+ * Sets *is_new if the client uses COMMON_ANSWERS, has not opened the segment, and no earlier reply
+ * has missed it. */
+static Entry *
+take_common (TpsSegmentRegistry *registry, TpsCommonSegment *common, TpsBuffer *buffer,
+             gboolean *is_new)
+{
+  Entry *entry;
+
+  *is_new = FALSE;
+  tps_mutex_lock (&registry->lock);
+  entry = find_common (registry, common);
+  if (entry == NULL)
+    *is_new = miss (registry, tps_common_segment_get_number (common)) && registry->opens_common;
+  else if (!is_usable (registry, entry) || !move_entry (registry, entry, EVENT_TAKE))
+    entry = NULL;
+  if (entry != NULL)
+    {
+      tps_refcount_inc (&entry->refcount);
+      entry->lent = tps_buffer_ref (buffer);
+    }
+  tps_mutex_unlock (&registry->lock);
+  return entry;
+}
+
+/* Sets `slice` to bytes of a common segment, if the client has opened the segment, and the reply
+ * uses no other segment. `is_new`: see take_common(). */
+static gboolean
+name_common (Answer *answer, TpsCommonSegment *common, TpsBuffer *buffer, const guint8 *data,
+             gsize n_bytes, TpsSharedSlice *slice, gboolean *is_new)
+{
+  const guint8 *begin = tps_segment_get_data (tps_common_segment_get (common));
+
+  *is_new = FALSE;
+  if ((data - begin) % TPS_SHARING_ALIGNMENT != 0)
+    return FALSE;
+  if (answer->entry == NULL)
+    answer->entry = take_common (answer->registry, common, buffer, is_new);
+  if (answer->entry == NULL || answer->entry->common != common)
+    return FALSE;
+  *slice = (TpsSharedSlice) { .segment = answer->entry->id,
+                              .offset = data - begin,
+                              .length = (gint64) n_bytes };
+  return TRUE;
+}
+
+/* A client that uses COMMON_ANSWERS may not have opened the common segment of a tensor. The first
+ * such tensor then travels inline, so that the client opens one more segment. Later tensors of that
+ * segment are copied to other segments. */
+static gboolean
+answer_place_buffer (TpsSharing *sharing, TpsBuffer *buffer, gsize offset, gsize n_bytes,
+                     TpsSharedSlice *slice)
+{
+  Answer *answer = (Answer *) sharing;
+  const guint8 *data = tps_buffer_get_data (buffer) + offset;
+  g_autoptr (TpsCommonSegment) common = NULL;
+  gboolean is_new = FALSE;
+
+  if (answer->registry->common != NULL)
+    common = tps_common_segments_find (answer->registry->common, data, n_bytes);
+  if (common != NULL && name_common (answer, common, buffer, data, n_bytes, slice, &is_new))
+    return TRUE;
+  return !is_new && answer_place (sharing, data, n_bytes, slice);
+}
+
+static gboolean
+answer_place_device (TpsSharing *sharing, TpsDevice *device, gconstpointer data, gsize n_bytes,
+                     TpsSharedSlice *slice)
+{
+  Answer *answer = (Answer *) sharing;
+  gsize n_used = answer->n_used;
+  guint8 *to = NULL;
+
+  if (find_reserved (answer, data, n_bytes, slice))
+    return TRUE;
+  if (device == answer->registry->device)
+    to = reserve (answer, TPS_SEGMENT_CUDA_IPC, n_bytes, slice);
+  if (to == NULL)
+    return FALSE;
+  if (tps_device_memory_copy (device, to, data, n_bytes, NULL))
+    return TRUE;
+  answer->n_used = n_used;
+  if (n_used == 0) /* the client cannot return a segment that no slice names */
+    end_filling (answer, EVENT_ABANDON);
+  return FALSE;
+}
+
+TpsSharing *
+tps_segment_registry_answer (TpsSegmentRegistry *registry)
+{
+  static const TpsSharingOps ops = {
+    .place = answer_place,
+    .place_buffer = answer_place_buffer,
+    .place_device = answer_place_device,
+    .ref = answer_ref,
+    .unref = answer_unref,
+  };
+  gboolean may_place;
+  Answer *answer;
+
+  tps_mutex_lock (&registry->lock);
+  may_place = registry->n_free > 0
+              || (registry->common != NULL && tps_common_segments_has_any (registry->common));
+  tps_mutex_unlock (&registry->lock);
+  if (!may_place)
+    return NULL;
+  answer = tps_magazine_take (&answer_magazine, &answer_depot);
+  if (answer == NULL)
+    answer = g_new (Answer, 1);
+  *answer = (Answer) { .sharing.ops = &ops, .registry = tps_segment_registry_ref (registry) };
+  tps_refcount_init (&answer->refcount);
+  return &answer->sharing;
+}
+
+static void
+free_reserved (gpointer user_data)
+{
+  answer_unref (user_data);
+}
+
+TpsBuffer *
+tps_segment_registry_reserve (TpsSharing *sharing, TpsDevice *device, gsize n_bytes)
+{
+  Answer *answer = (Answer *) sharing;
+  TpsSegmentKind kind = device != NULL ? TPS_SEGMENT_CUDA_IPC : TPS_SEGMENT_MEMFD;
+  TpsSharedSlice slice;
+
+  if (answer->entry != NULL || (device != NULL && device != answer->registry->device))
+    return NULL;
+  answer->entry = take_free (answer->registry, kind, device != NULL, n_bytes);
+  if (answer->entry == NULL)
+    return NULL;
+  answer->reserved = reserve (answer, kind, n_bytes, &slice);
+  answer->n_reserved = n_bytes;
+  answer_ref (sharing);
+  return tps_segment_show (answer->entry->segment, (gsize) slice.offset, n_bytes, free_reserved,
+                           answer);
+}
+
+void
+tps_segment_registry_commit (TpsSharing *answer)
+{
+  end_filling ((Answer *) answer, EVENT_COMMIT);
 }

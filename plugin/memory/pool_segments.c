@@ -1,5 +1,136 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
+#include "plugin/memory/pool_segments.h"
+
+#include <unistd.h>
+
+#define MAX_SEGMENTS 64 /* of one kind and use */
+
+gboolean
+tps_segment_pool_is_down (const TpsSegmentPool *pool)
+{
+  return pool->wake == NULL;
+}
+
+void
+tps_segment_pool_wake (TpsSegmentPool *pool)
+{
+  if (pool->wake == NULL || pool->woken)
+    return;
+  pool->woken = TRUE;
+  pool->wake (pool->user_data);
+}
+
+TpsPoolSegment *
+tps_segment_pool_find (const TpsSegmentPool *pool, TpsSegmentUse use, gint64 id)
+{
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      TpsPoolSegment *held = pool->segments->pdata[i];
+
+      if (held->id == id && held->use == use && held->segment != NULL)
+        return held;
+    }
+  return NULL;
+}
+
+TpsPoolSegment *
+tps_segment_pool_find_free (const TpsSegmentPool *pool, TpsSegmentKind kind, gsize n_bytes)
+{
+  TpsPoolSegment *best = NULL;
+
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      TpsPoolSegment *held = pool->segments->pdata[i];
+
+      if (held->kind == kind && held->use == TPS_SEGMENT_REQUESTS
+          && held->state == TPS_POOL_SEGMENT_FREE && held->phase == TPS_POOL_SEGMENT_OPEN
+          && held->n_bytes >= n_bytes && (best == NULL || held->n_bytes < best->n_bytes))
+        best = held;
+    }
+  return best;
+}
+
+TpsPoolSegment *
+tps_segment_pool_find_claim (const TpsSegmentPool *pool, gconstpointer data, gsize n_bytes)
+{
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      TpsPoolSegment *held = pool->segments->pdata[i];
+      gsize offset;
+
+      if (held->state != TPS_POOL_SEGMENT_CLAIMED || held->phase != TPS_POOL_SEGMENT_OPEN)
+        continue;
+      /* If `data` lies before the segment, the unsigned difference is larger than any segment. */
+      offset = GPOINTER_TO_SIZE (data) - GPOINTER_TO_SIZE (tps_segment_get_data (held->segment));
+      if (offset <= held->n_bytes && n_bytes <= held->n_bytes - offset)
+        return offset % TPS_SHARING_ALIGNMENT == 0 ? held : NULL;
+    }
+  return NULL;
+}
+
+guint
+tps_segment_pool_count (const TpsSegmentPool *pool, TpsSegmentKind kind, TpsPoolSegmentState state)
+{
+  guint n_segments = 0;
+
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      const TpsPoolSegment *held = pool->segments->pdata[i];
+
+      n_segments += held->kind == kind && held->state == state;
+    }
+  return n_segments;
+}
+
+gsize
+tps_segment_pool_count_bytes (const TpsSegmentPool *pool, TpsSegmentKind kind)
+{
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      const TpsPoolSegment *held = pool->segments->pdata[i];
+
+      if (held->kind == kind && held->phase != TPS_POOL_SEGMENT_DRAINING)
+        n_bytes += held->n_bytes;
+    }
+  return n_bytes;
+}
+
+void
+tps_segment_pool_drop (TpsSegmentPool *pool, TpsPoolSegment *held)
+{
+  g_ptr_array_remove_fast (pool->segments, held);
+  g_clear_pointer (&held->segment, tps_segment_free);
+  g_free (held);
+}
+
+void
+tps_segment_pool_reap (TpsSegmentPool *pool)
+{
+  const TpsPoolLease *oldest = pool->leases.head != NULL ? pool->leases.head->data : NULL;
+
+  for (guint i = pool->segments->len; i > 0; i--)
+    {
+      TpsPoolSegment *held = pool->segments->pdata[i - 1];
+
+      if (held->phase == TPS_POOL_SEGMENT_DRAINING && held->state == TPS_POOL_SEGMENT_FREE
+          && (oldest == NULL || held->last_lease < oldest->number))
+        tps_segment_pool_drop (pool, held);
+    }
+}
+
+void
+tps_segment_pool_drop_descriptor (TpsSegmentPool *pool)
+{
+  if (pool->descriptor >= 0)
+    close (pool->descriptor);
+  pool->descriptor = -1;
+}
+
+/* ---- the next segment ----------------------------------------------------------------------- */
+
 /* The choice of the next segment. A message that finds no room leaves a demand. The demand consists
  * of the size of a sufficient segment, and of the useful number of such segments at that time. The
  * next segment serves the largest demand of its use, which is then dropped. A demand for segments
@@ -8,10 +139,6 @@
  *
  * Sizes are powers of two. A few sizes then serve all tensors, and a growing tensor does not need a
  * new segment for each step. */
-
-#include "plugin/memory/segment_pool_private.h"
-
-#define MAX_SEGMENTS 64 /* of one kind and use */
 
 void
 tps_segment_pool_demand (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use,

@@ -1,14 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The state that the files of the pool share. Private to them. Each file calls only functions of
- * the files below it:
- *
- *   segment_requests.c   requests to the server
- *   segment_lease.c      the memory of calls
- *   segment_claim.c      memory that is filled before a call is made
- *   segment_view.c       the memory of replies
- *   segment_demand.c     the choice of the next segment
- *   segment_pool.c       the state of the pool */
+/* The state of a pool with its segments, and the choice of the next segment. Private to the pool:
+ * segment_pool.c has the requests to the server, the memory of calls and of replies. */
 
 #pragma once
 
@@ -175,10 +168,6 @@ TpsPoolSegment *tps_segment_pool_find_free (const TpsSegmentPool *pool, TpsSegme
  * there is none. */
 TpsPoolSegment *tps_segment_pool_find_claim (const TpsSegmentPool *pool, gconstpointer data,
                                              gsize n_bytes);
-
-/* Ends the use of one slice of a CLAIMED segment by a call. `given_back` as in
- * tps_segment_lease_end(). */
-void tps_segment_claim_end_call (TpsSegmentPool *pool, TpsPoolSegment *held, gboolean given_back);
 
 /* Unmaps and frees the segment. Must not be called before the server has closed the segment or the
  * connection has closed. */
