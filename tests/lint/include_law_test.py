@@ -160,7 +160,7 @@ WRITES_FIELD = re.compile(r"\btps_writer_field \(")
 PRODUCT = ("runtime", "plugin", "cuda", "bench")
 # The writer itself, the encoder of descriptors, and the protocol of generated code may write
 # fields.
-FIELD_WRITERS = ("plugin/frame/writer.h", "plugin/frame/writer_values.c",
+FIELD_WRITERS = ("plugin/frame/writer.h", "plugin/frame/writer.c",
                  "plugin/wire/descriptor.h", "plugin/host/protocol.c")
 
 
