@@ -2,15 +2,6 @@
 
 /* The JSON responses, whose structure API.md documents, and /metrics. Reports must not change the
  * state of the server, and must not hold a lock that calls need for longer than about 100 us.
- *
- *   report_node.c      /healthz /readyz /version /status
- *   report_lists.c     /connections /tables
- *   report_rounds.c    /rounds
- *   report_slow.c      /slow
- *   report_metrics.c   /metrics
- *   report_state.c     shared parts of reports
- *   report_quotas.c    the quotas in /status
- *
  * Thread: the HTTP thread.
  */
 
@@ -35,7 +26,7 @@ typedef struct
  * must set `user_data` to the TpsReports. */
 const TpsHttpEndpoint *tps_reports_get_endpoints (void);
 
-/* ---- parts that answers share --------------------------------------------------------------- */
+/* ---- parts that events have, too ------------------------------------------------------------ */
 
 /* Adds the state of the server: the members `name` ("ready" or "not ready"), "reasons" (why it is
  * not ready), and "warnings". Returns TRUE if the server is ready. */
@@ -43,9 +34,6 @@ gboolean tps_reports_add_state (const TpsReports *reports, TpsJsonWriter *json, 
 
 /* Adds the member "durability". If `is_brief` is TRUE, members that seldom change are omitted. */
 void tps_reports_add_durability (const TpsReports *reports, TpsJsonWriter *json, gboolean is_brief);
-
-/* Adds the member "quotas". */
-void tps_reports_add_quotas (const TpsReports *reports, TpsJsonWriter *json);
 
 /* Returns the name of a budget in responses, borrowed from the budget. The root is called
  * "process". */
@@ -64,17 +52,5 @@ typedef struct
 
 /* Returns the current state of all rounds. The caller owns the result (g_free()). */
 TpsRoundsReport *tps_reports_get_rounds (const TpsReports *reports);
-
-/* The handlers of the paths, for TpsHttpEndpoint.handle. `data` is the TpsReports. Each handler
- * responds to `request` before it returns. */
-void tps_report_healthz (TpsHttpRequest *request, gpointer data);
-void tps_report_readyz (TpsHttpRequest *request, gpointer data);
-void tps_report_version (TpsHttpRequest *request, gpointer data);
-void tps_report_status (TpsHttpRequest *request, gpointer data);
-void tps_report_connections (TpsHttpRequest *request, gpointer data);
-void tps_report_tables (TpsHttpRequest *request, gpointer data);
-void tps_report_rounds (TpsHttpRequest *request, gpointer data);
-void tps_report_slow (TpsHttpRequest *request, gpointer data);
-void tps_report_metrics (TpsHttpRequest *request, gpointer data);
 
 G_END_DECLS
