@@ -51,12 +51,6 @@ TpsPlacedTable *tps_remote_tables_find (TpsRemoteTables *tables, const gchar *na
 gboolean tps_remote_tables_check_indices (const TpsPlacedTable *table, TpsTensorView indices,
                                           GError **error);
 
-/* Adds the table to the known tables, and takes ownership of the reference. Replaces a table of the
- * same name. */
-void tps_remote_tables_add (TpsRemoteTables *tables, TpsPlacedTable *table);
-/* Removes the table from the known tables, unless its name belongs to a different table by now. */
-void tps_remote_tables_remove (TpsRemoteTables *tables, const TpsPlacedTable *table);
-
 /* End a call that failed before any request was sent: call `done` with the error later, on an I/O
  * thread. They take ownership of the error. */
 void tps_remote_tables_fail_lookup (TpsRemoteTables *tables, TpsTablesLookedUp done,
