@@ -3,8 +3,6 @@
 #include "plugin/chunks/answer_assembly.h"
 
 #include "plugin/chunks/chunk_layout.h"
-#include "plugin/chunks/chunk_crc.h"
-#include "plugin/chunks/message_builder.h"
 #include "runtime/base/error.h"
 
 struct TpsAssembly

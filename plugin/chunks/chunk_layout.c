@@ -2,6 +2,13 @@
 
 #include "plugin/chunks/chunk_layout.h"
 
+#include <errno.h>
+#include <sys/random.h>
+
+#include "runtime/base/error.h"
+
+/* ---- layout --------------------------------------------------------------------------------- */
+
 TpsChunkLayout
 tps_chunk_layout (gint64 n_bytes, gsize n_each_bytes)
 {
@@ -66,4 +73,93 @@ tps_chunk_layout_get_pieces (const TpsChunkLayout *layout, gint32 index, TpsWrit
       n_left -= piece.iov_len;
       n_skip = 0;
     }
+}
+
+/* ---- checksums ------------------------------------------------------------------------------ */
+
+guint32
+tps_crc32c_of_pieces (const struct iovec *pieces, guint n_pieces)
+{
+  guint32 crc = 0;
+
+  for (guint i = 0; i < n_pieces; i++)
+    crc = tps_crc32c (crc, pieces[i].iov_base, pieces[i].iov_len);
+  return crc;
+}
+
+gboolean
+tps_crc32c_check_chunk (const TpsChunk *chunk, TpsErrorCode code, GError **error)
+{
+  gsize n_bytes;
+  gconstpointer data = g_bytes_get_data (chunk->data.received, &n_bytes);
+  guint32 crc = tps_crc32c (0, data, n_bytes);
+
+  if (crc == (guint32) chunk->crc32c)
+    return TRUE;
+  g_set_error (
+      error, TPS_ERROR, code,
+      "chunk %d of %d is corrupt and may be sent again: its CRC32C is 0x%08x, expected 0x%08x",
+      chunk->index, chunk->count, crc, (guint32) chunk->crc32c);
+  return FALSE;
+}
+
+/* ---- names of transfers --------------------------------------------------------------------- */
+
+void
+tps_transfer_make_name (gchar name[TPS_TRANSFER_NAME_BYTES])
+{
+  guint64 bits[2];
+
+  while (getrandom (bits, sizeof bits, 0) != sizeof bits)
+    if (errno != EINTR)
+      g_error ("no random numbers: %s", g_strerror (errno));
+  g_snprintf (name, TPS_TRANSFER_NAME_BYTES, "%016" G_GINT64_MODIFIER "x%016" G_GINT64_MODIFIER "x",
+              bits[0], bits[1]);
+}
+
+/* ---- messages from chunks ------------------------------------------------------------------- */
+
+void
+tps_message_builder_init (TpsMessageBuilder *builder, gsize max_bytes, TpsBufferPool *bodies)
+{
+  TpsScannerOptions options = { .max_message_bytes = max_bytes,
+                                .bodies = bodies,
+                                .transferred = TRUE };
+
+  builder->scanner = tps_scanner_new (&options);
+  builder->message = NULL;
+}
+
+void
+tps_message_builder_clear (TpsMessageBuilder *builder)
+{
+  g_clear_pointer (&builder->scanner, tps_scanner_free);
+  g_clear_pointer (&builder->message, tps_message_free);
+}
+
+static gboolean
+refuse (GError **error, const gchar *what)
+{
+  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_PROTOCOL, what);
+  return FALSE;
+}
+
+gboolean
+tps_message_builder_feed (TpsMessageBuilder *builder, GBytes *bytes, gboolean is_last,
+                          GError **error)
+{
+  gsize n_left, n_consumed;
+  const guint8 *next = g_bytes_get_data (bytes, &n_left);
+
+  for (; n_left > 0; next += n_consumed, n_left -= n_consumed)
+    {
+      if (builder->message != NULL)
+        return refuse (error, "bytes follow the end of the message");
+      if (!tps_scanner_feed (builder->scanner, next, n_left, &n_consumed, error))
+        return FALSE;
+      builder->message = tps_scanner_take (builder->scanner);
+    }
+  if (is_last && builder->message == NULL)
+    return refuse (error, "the message is incomplete after the last chunk");
+  return TRUE;
 }

@@ -1,11 +1,18 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The division of a message into chunks, which all have the same length except the last. Used by
- * both sides. */
+/* The parts of a transfer that both sides share: the division of a message into chunks, which all
+ * have the same length except the last; their checksums; the names of transfers; the message from
+ * its chunks. */
 
 #pragma once
 
+#include <sys/uio.h>
+
+#include "plugin/frame/scan.h"
 #include "plugin/frame/writer.h"
+#include "plugin/wire/wire_chunks.h"
+#include "runtime/base/crc32c.h"
+#include "runtime/base/error.h"
 
 G_BEGIN_DECLS
 
@@ -35,5 +42,41 @@ gsize tps_chunk_layout_get_length (const TpsChunkLayout *layout, gint32 index);
  * memory is borrowed from `message`, which must have been ended. */
 void tps_chunk_layout_get_pieces (const TpsChunkLayout *layout, gint32 index, TpsWriter *message,
                                   GArray *pieces);
+
+/* ---- checksums ------------------------------------------------------------------------------ */
+
+/* Returns the CRC32C of the bytes of `pieces`, in order. */
+guint32 tps_crc32c_of_pieces (const struct iovec *pieces, guint n_pieces);
+
+/* Returns TRUE if the CRC of a chunk matches its data. Errors: `code`. */
+gboolean tps_crc32c_check_chunk (const TpsChunk *chunk, TpsErrorCode code, GError **error);
+
+/* ---- names of transfers --------------------------------------------------------------------- */
+
+/* Names are secret: only a client that knows a name can use its transfer. They are unique: two
+ * clients never share a name. */
+#define TPS_TRANSFER_NAME_BYTES 33 /* with its NUL */
+
+/* Sets `name` to 128 random bits in hexadecimal. Thread: any. */
+void tps_transfer_make_name (gchar name[TPS_TRANSFER_NAME_BYTES]);
+
+/* ---- messages from chunks ------------------------------------------------------------------- */
+
+/* A builder, in the caller's storage. */
+typedef struct
+{
+  TpsScanner *scanner;
+  TpsMessage *message; /* NULL before the last bytes; callers may steal the message */
+} TpsMessageBuilder;
+
+/* Begins a message of at most `max_bytes`. Its bodies come from `bodies` (a reference is taken;
+ * NULL = the default pool). The caller must clear the builder. */
+void tps_message_builder_init (TpsMessageBuilder *builder, gsize max_bytes, TpsBufferPool *bodies);
+void tps_message_builder_clear (TpsMessageBuilder *builder);
+
+/* Adds the next bytes. If `is_last` is TRUE, they must complete the message. Errors: PROTOCOL (the
+ * bytes do not form a message, or the message ends earlier or later), RESOURCE_EXHAUSTED. */
+gboolean tps_message_builder_feed (TpsMessageBuilder *builder, GBytes *bytes, gboolean is_last,
+                                   GError **error);
 
 G_END_DECLS

@@ -2,8 +2,7 @@
 
 #include "plugin/chunks/transfer.h"
 
-#include "plugin/chunks/chunk_crc.h"
-#include "plugin/chunks/message_builder.h"
+#include "plugin/chunks/chunk_layout.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 

@@ -2,7 +2,7 @@
 
 #include "plugin/chunks/transfer_store.h"
 
-#include "plugin/chunks/transfer_name.h"
+#include "plugin/chunks/chunk_layout.h"
 #include "runtime/base/error.h"
 
 #define DEFAULT_MAX_TRANSFERS 256

@@ -13,8 +13,6 @@
 
 #include "plugin/chunks/answer_assembly.h"
 #include "plugin/chunks/chunk_layout.h"
-#include "plugin/chunks/chunk_crc.h"
-#include "plugin/chunks/transfer_name.h"
 #include "runtime/base/error.h"
 
 #define PUT_WINDOW 3

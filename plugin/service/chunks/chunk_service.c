@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "plugin/chunks/chunk_crc.h"
+#include "plugin/chunks/chunk_layout.h"
 #include "plugin/chunks/transfer_store.h"
 #include "runtime/base/error.h"
 #include "runtime/server/shell.h"

@@ -5,7 +5,7 @@
 #include <future>
 #include <thread>
 
-#include "plugin/chunks/chunk_crc.h"
+#include "plugin/chunks/chunk_layout.h"
 #include "tests/integration/chunks/echo_server.h"
 #include "tests/plugin/wire/rpc_functions.h"
 

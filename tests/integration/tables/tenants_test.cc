@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "plugin/chunks/chunk_crc.h"
+#include "plugin/chunks/chunk_layout.h"
 #include "plugin/client/client.h"
 #include "plugin/client/remote_tables.h"
 #include "plugin/plugin.h"

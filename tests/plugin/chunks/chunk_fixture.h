@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "plugin/chunks/chunk_layout.h"
-#include "plugin/chunks/chunk_crc.h"
 #include "plugin/chunks/transfer.h"
 
 namespace thriftps {

@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "plugin/chunks/transfer_name.h"
+#include "plugin/chunks/chunk_layout.h"
 #include "runtime/base/error.h"
 #include "tests/plugin/chunks/chunk_fixture.h"
 

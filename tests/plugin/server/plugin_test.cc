@@ -11,7 +11,7 @@
 #include <set>
 #include <string>
 
-#include "plugin/chunks/chunk_crc.h"
+#include "plugin/chunks/chunk_layout.h"
 #include "tests/plugin/server/raw_client.h"
 #include "tests/runtime/base/trace_capture.h"
 
