@@ -4,10 +4,248 @@
 
 #include <string.h>
 
-#include "plugin/service/rendezvous_waiters.h"
 #include "runtime/base/error.h"
-#include "runtime/server/push_digest.h"
 #include "runtime/base/sync.h"
+#include "runtime/server/push_digest.h"
+
+/* ---- waiters -------------------------------------------------------------------------------- */
+
+/* The charge of a waiter: an estimate for its call, two copies of its key, two queues and a node of
+ * the tree. */
+#define WAITER_BYTES ((gsize) 1536)
+
+typedef struct
+{
+  GList of_key;   /* in the queue of its key */
+  GList of_owner; /* in the queue of its owner */
+  GList ended;    /* in the queue of ended waiters, which must be answered */
+  guint64 id;
+  gchar *key;
+  TpsRendezvousWait wait;
+  GBytes *value; /* NULL until the key gets a value */
+} Waiter;
+
+/* The waiters of a store, found by key, by owner and by deadline. A waiter that is taken out moves
+ * to a queue, from which it is answered without a lock. */
+typedef struct
+{
+  GHashTable *by_key;   /* key -> GQueue of waiters */
+  GHashTable *by_owner; /* owner -> GQueue of waiters that have an owner */
+  GTree *by_deadline;   /* waiter -> waiter, the earliest first */
+  guint64 last_id;
+  guint n_waiters;
+  TpsCharge charge; /* of all waiters; with a reference to the budget */
+} Waiters;
+
+static gint
+compare_deadlines (gconstpointer a, gconstpointer b, gpointer unused)
+{
+  const Waiter *left = a;
+  const Waiter *right = b;
+
+  if (left->wait.deadline_ns != right->wait.deadline_ns)
+    return left->wait.deadline_ns < right->wait.deadline_ns ? -1 : 1;
+  return left->id < right->id ? -1 : left->id > right->id;
+}
+
+/* Makes an empty object. Waiters are charged to `budget`, to which a reference is taken. */
+static void
+waiters_init (Waiters *waiters, TpsBudget *budget)
+{
+  *waiters = (Waiters) {
+    .by_key = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free),
+    .by_owner = g_hash_table_new_full (NULL, NULL, NULL, g_free),
+    .by_deadline = g_tree_new_full (compare_deadlines, NULL, NULL, NULL),
+    .charge = { tps_budget_ref (budget), 0 },
+  };
+}
+
+/* Releases the memory. There must be no waiter. */
+static void
+waiters_clear (Waiters *waiters)
+{
+  g_assert (waiters->n_waiters == 0);
+  g_hash_table_unref (waiters->by_key);
+  g_hash_table_unref (waiters->by_owner);
+  g_tree_unref (waiters->by_deadline);
+  tps_budget_unref (waiters->charge.budget);
+}
+
+static gboolean
+refuse (GError **error, const gchar *key, guint limit, const gchar *whose)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "key %s: too many calls are waiting; the limit is %u %s", key, limit, whose);
+  if (error != NULL)
+    tps_error_set_retry_after_ms (*error, TPS_RETRY_AFTER_MS);
+  return FALSE;
+}
+
+static gboolean
+check_waiters (const Waiters *waiters, const gchar *key, gconstpointer owner, GError **error)
+{
+  const GQueue *others = owner != NULL ? g_hash_table_lookup (waiters->by_owner, owner) : NULL;
+
+  if (waiters->n_waiters >= TPS_RENDEZVOUS_MAX_WAITERS)
+    return refuse (error, key, TPS_RENDEZVOUS_MAX_WAITERS, "in all");
+  if (others != NULL && others->length >= TPS_RENDEZVOUS_MAX_OWNER_WAITERS)
+    return refuse (error, key, TPS_RENDEZVOUS_MAX_OWNER_WAITERS, "for each connection");
+  return TRUE;
+}
+
+/* Returns the queue of a key, which is created if necessary. The key is copied if it is text. */
+static GQueue *
+ensure_queue (GHashTable *table, gconstpointer key, gboolean is_text)
+{
+  GQueue *queue = g_hash_table_lookup (table, key);
+
+  if (queue != NULL)
+    return queue;
+  queue = g_new0 (GQueue, 1);
+  g_hash_table_insert (table, is_text ? g_strdup (key) : (gpointer) (gsize) key, queue);
+  return queue;
+}
+
+/* Adds a waiter with copies of `key` and `wait`. Errors: RESOURCE_EXHAUSTED, with retry_after_ms
+ * (TPS_RENDEZVOUS_MAX_WAITERS, TPS_RENDEZVOUS_MAX_OWNER_WAITERS, the budget). */
+static gboolean
+add_waiter (Waiters *waiters, const gchar *key, const TpsRendezvousWait *wait, GError **error)
+{
+  Waiter *waiter;
+
+  if (!check_waiters (waiters, key, wait->owner, error)
+      || !tps_charge_add (&waiters->charge, WAITER_BYTES, error))
+    return FALSE;
+  waiter = g_new0 (Waiter, 1);
+  waiter->id = ++waiters->last_id;
+  waiter->key = g_strdup (key);
+  waiter->wait = *wait;
+  waiter->of_key.data = waiter->of_owner.data = waiter->ended.data = waiter;
+  g_queue_push_tail_link (ensure_queue (waiters->by_key, key, TRUE), &waiter->of_key);
+  if (wait->owner != NULL)
+    g_queue_push_tail_link (ensure_queue (waiters->by_owner, wait->owner, FALSE),
+                            &waiter->of_owner);
+  g_tree_insert (waiters->by_deadline, waiter, waiter);
+  waiters->n_waiters++;
+  return TRUE;
+}
+
+static void
+leave_queue (GHashTable *table, gconstpointer key, GList *link)
+{
+  GQueue *queue = g_hash_table_lookup (table, key);
+
+  g_queue_unlink (queue, link);
+  if (queue->length == 0)
+    g_hash_table_remove (table, key);
+}
+
+static void
+take (Waiters *waiters, Waiter *waiter, GQueue *ended)
+{
+  leave_queue (waiters->by_key, waiter->key, &waiter->of_key);
+  if (waiter->wait.owner != NULL)
+    leave_queue (waiters->by_owner, waiter->wait.owner, &waiter->of_owner);
+  g_tree_remove (waiters->by_deadline, waiter);
+  waiters->n_waiters--;
+  tps_charge_set (&waiters->charge, waiters->n_waiters * WAITER_BYTES, NULL);
+  g_queue_push_tail_link (ended, &waiter->ended);
+}
+
+/* The next functions move waiters to `ended`: those for a key, with its value; those of an owner;
+ * those with deadlines up to `now_ns`. The cost of each move is logarithmic in the number of all
+ * waiters. */
+static void
+take_key (Waiters *waiters, const gchar *key, GBytes *value, GQueue *ended)
+{
+  const GQueue *queue;
+
+  while ((queue = g_hash_table_lookup (waiters->by_key, key)) != NULL)
+    {
+      Waiter *waiter = queue->head->data;
+
+      waiter->value = g_bytes_ref (value);
+      take (waiters, waiter, ended);
+    }
+}
+
+static void
+take_owner (Waiters *waiters, gconstpointer owner, GQueue *ended)
+{
+  const GQueue *queue;
+
+  while ((queue = g_hash_table_lookup (waiters->by_owner, owner)) != NULL)
+    take (waiters, queue->head->data, ended);
+}
+
+static Waiter *
+get_earliest (const Waiters *waiters)
+{
+  GTreeNode *node = g_tree_node_first (waiters->by_deadline);
+
+  return node != NULL ? g_tree_node_key (node) : NULL;
+}
+
+static void
+take_late (Waiters *waiters, gint64 now_ns, GQueue *ended)
+{
+  Waiter *waiter;
+
+  while ((waiter = get_earliest (waiters)) != NULL && waiter->wait.deadline_ns <= now_ns)
+    take (waiters, waiter, ended);
+}
+
+/* Returns the earliest deadline; G_MAXINT64 if there is no waiter. */
+static gint64
+get_next_deadline_ns (const Waiters *waiters)
+{
+  const Waiter *earliest = get_earliest (waiters);
+
+  return earliest != NULL ? earliest->wait.deadline_ns : G_MAXINT64;
+}
+
+static const gchar *
+explain (TpsErrorCode code)
+{
+  switch (code)
+    {
+    case TPS_ERROR_DEADLINE_EXCEEDED:
+      return "was not set before the deadline";
+    case TPS_ERROR_CONNECTION_LOST:
+      return "was not set before the connection closed";
+    default:
+      return "was not set: the rendezvous store is shutting down";
+    }
+}
+
+static void
+free_waiter (Waiter *waiter)
+{
+  g_clear_pointer (&waiter->value, g_bytes_unref);
+  g_free (waiter->key);
+  g_free (waiter);
+}
+
+/* Answers and frees the waiters in `ended`: with their values, or with an error of `code` if
+ * they have none. The caller must not hold a lock. */
+static void
+answer_waiters (GQueue *ended, TpsErrorCode code)
+{
+  GList *link;
+
+  while ((link = g_queue_pop_head_link (ended)) != NULL)
+    {
+      Waiter *waiter = link->data;
+      g_autoptr (GError) error = NULL;
+
+      if (waiter->value == NULL)
+        error = g_error_new (TPS_ERROR, code, "key %s %s", waiter->key, explain (code));
+      waiter->wait.done (waiter->wait.user_data, waiter->value, error);
+      free_waiter (waiter);
+    }
+}
+
+/* ---- store ---------------------------------------------------------------------------------- */
 
 #define MAX_KEY_BYTES 255
 #define KEY_OVERHEAD_BYTES ((gsize) 256) /* an estimate for a key with its value in the tree */
@@ -18,12 +256,10 @@ struct TpsRendezvousStore
   GTree *values; /* gchar * to GBytes, in the order of the keys */
   gsize n_bytes;
   TpsBudget *budget; /* of keys, values and waiters */
-  TpsRendezvousWaiters waiters;
+  Waiters waiters;
   TpsPushWindow *pushes;
   gboolean down;
 };
-
-/* ---- checks --------------------------------------------------------------------------------- */
 
 static gboolean
 check_key (const gchar *key, const gchar *what, GError **error)
@@ -144,7 +380,7 @@ set_value (TpsRendezvousStore *store, const gchar *key, GBytes *value, GQueue *e
     return FALSE;
   store->n_bytes += count_bytes (key, copy) - (old != NULL ? count_bytes (key, old) : 0);
   g_tree_replace (store->values, g_strdup (key), copy);
-  tps_rendezvous_waiters_take_key (&store->waiters, key, copy, ended);
+  take_key (&store->waiters, key, copy, ended);
   return TRUE;
 }
 
@@ -166,7 +402,7 @@ tps_rendezvous_store_new (const TpsBudgets *budgets)
   tps_mutex_init (&store->lock);
   store->budget = tps_budget_ref (charged->rendezvous);
   store->values = g_tree_new_full (compare_keys, NULL, g_free, (GDestroyNotify) g_bytes_unref);
-  tps_rendezvous_waiters_init (&store->waiters, store->budget);
+  waiters_init (&store->waiters, store->budget);
   store->pushes = tps_push_window_new (&pushes);
   return store;
 }
@@ -174,7 +410,7 @@ tps_rendezvous_store_new (const TpsBudgets *budgets)
 void
 tps_rendezvous_store_free (TpsRendezvousStore *store)
 {
-  tps_rendezvous_waiters_clear (&store->waiters);
+  waiters_clear (&store->waiters);
   g_tree_unref (store->values);
   tps_budget_unref (store->budget);
   tps_push_window_free (store->pushes);
@@ -194,7 +430,7 @@ tps_rendezvous_store_put (TpsRendezvousStore *store, const gchar *key, GBytes *v
   tps_mutex_lock (&store->lock);
   ok = check_up (store, error) && set_value (store, key, value, &ended, error);
   tps_mutex_unlock (&store->lock);
-  tps_rendezvous_waiters_answer (&ended, TPS_ERROR_UNAVAILABLE);
+  answer_waiters (&ended, TPS_ERROR_UNAVAILABLE);
   return ok;
 }
 
@@ -244,7 +480,7 @@ tps_rendezvous_store_get (TpsRendezvousStore *store, const gchar *key,
           if (value != NULL)
             g_bytes_ref (value);
           else if (check_connected (wait, &error))
-            waits = tps_rendezvous_waiters_add (&store->waiters, key, wait, &error);
+            waits = add_waiter (&store->waiters, key, wait, &error);
         }
       tps_mutex_unlock (&store->lock);
     }
@@ -258,9 +494,9 @@ tps_rendezvous_store_drop_owner (TpsRendezvousStore *store, gconstpointer owner)
   GQueue ended = G_QUEUE_INIT;
 
   tps_mutex_lock (&store->lock);
-  tps_rendezvous_waiters_take_owner (&store->waiters, owner, &ended);
+  take_owner (&store->waiters, owner, &ended);
   tps_mutex_unlock (&store->lock);
-  tps_rendezvous_waiters_answer (&ended, TPS_ERROR_CONNECTION_LOST);
+  answer_waiters (&ended, TPS_ERROR_CONNECTION_LOST);
 }
 
 /* Parses a decimal number. A value with a zero byte must be refused, because the byte would hide
@@ -362,7 +598,7 @@ tps_rendezvous_store_add (TpsRendezvousStore *store, const gchar *key, gint64 am
        && (has_push ? add_once (store, key, amount, push, sum, &ended, error)
                     : add_to_value (store, key, amount, sum, &ended, error));
   tps_mutex_unlock (&store->lock);
-  tps_rendezvous_waiters_answer (&ended, TPS_ERROR_UNAVAILABLE);
+  answer_waiters (&ended, TPS_ERROR_UNAVAILABLE);
   return ok;
 }
 
@@ -403,7 +639,7 @@ tps_rendezvous_store_get_next_deadline_ns (TpsRendezvousStore *store)
   gint64 next_ns;
 
   tps_mutex_lock (&store->lock);
-  next_ns = tps_rendezvous_waiters_get_next_deadline_ns (&store->waiters);
+  next_ns = get_next_deadline_ns (&store->waiters);
   tps_mutex_unlock (&store->lock);
   return next_ns;
 }
@@ -414,9 +650,9 @@ tps_rendezvous_store_expire (TpsRendezvousStore *store, gint64 now_ns)
   GQueue ended = G_QUEUE_INIT;
 
   tps_mutex_lock (&store->lock);
-  tps_rendezvous_waiters_take_late (&store->waiters, now_ns, &ended);
+  take_late (&store->waiters, now_ns, &ended);
   tps_mutex_unlock (&store->lock);
-  tps_rendezvous_waiters_answer (&ended, TPS_ERROR_DEADLINE_EXCEEDED);
+  answer_waiters (&ended, TPS_ERROR_DEADLINE_EXCEEDED);
 }
 
 void
@@ -426,7 +662,7 @@ tps_rendezvous_store_shut_down (TpsRendezvousStore *store)
 
   tps_mutex_lock (&store->lock);
   store->down = TRUE;
-  tps_rendezvous_waiters_take_all (&store->waiters, &ended);
+  take_late (&store->waiters, G_MAXINT64, &ended);
   tps_mutex_unlock (&store->lock);
-  tps_rendezvous_waiters_answer (&ended, TPS_ERROR_UNAVAILABLE);
+  answer_waiters (&ended, TPS_ERROR_UNAVAILABLE);
 }
