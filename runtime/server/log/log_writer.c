@@ -644,7 +644,7 @@ get_interval (const TpsLogWriter *writer, gint64 now_ns)
                             .must_wait = must_wait };
 }
 
-/* Stages the next entry of the queue. FALSE: the stage is full, or the queue is empty. */
+/* Stages the next entry of the queue, which must not be empty. FALSE: the stage is full. */
 static gboolean
 stage_one (TpsLogWriter *writer, TpsLogStage *stage, gint64 now_ns)
 {
@@ -652,8 +652,6 @@ stage_one (TpsLogWriter *writer, TpsLogStage *stage, gint64 now_ns)
   TpsLogEntry entry;
   gboolean is_taken, has_copied;
 
-  if (!has_queued (writer))
-    return FALSE;
   entry = g_array_index (writer->queue, TpsLogEntry, writer->n_taken);
   tps_mutex_unlock (&writer->lock);
   is_taken = stage_add (stage, &entry, &interval, &has_copied);
@@ -666,14 +664,18 @@ stage_one (TpsLogWriter *writer, TpsLogStage *stage, gint64 now_ns)
   return is_taken;
 }
 
+/* Stages the entries that were queued at `now_ns`. Entries that are added meanwhile are left to the
+ * next step, which has a later time: `now_ns` may be too early to see that an interval has ended. */
 static void
 run_stage (TpsLogWriter *writer, gint64 now_ns)
 {
   TpsLogStage *stage = writer->filling;
-  gsize n_before = stage->n_used;
+  const gsize n_before = stage->n_used;
+  const guint n_queued = writer->queue->len;
 
   writer->is_staging = TRUE;
-  while (stage->n_used - n_before < STAGE_PASS_BYTES && stage_one (writer, stage, now_ns))
+  while (writer->n_taken < n_queued && stage->n_used - n_before < STAGE_PASS_BYTES
+         && stage_one (writer, stage, now_ns))
     ;
   drop_taken (writer);
   writer->is_staging = FALSE;

@@ -2,6 +2,8 @@
 
 /* The log on the simulated disk, step by step. */
 
+#include <functional>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -382,6 +384,31 @@ TEST_F (LogTest, AStuckDiskHoldsTheRepliesOfLaterIntervals)
   take_all_steps (log_, 7 + kSecond);
   EXPECT_EQ (ends_.lsns.back (), 12) << "at once again";
   EXPECT_LT (tps_log_get_durable_lsn (log_), 12);
+}
+
+/* A client that sends a command as soon as the one before has ended. The time of a step is too early
+ * for a command that is added during the step. */
+TEST_F (LogTest, AStepLeavesLaterEntriesToTheNextOne)
+{
+  gint64 wake_ns;
+  std::function<void ()> on_end = [this] { append (TPS_DURABILITY_INTERVAL); };
+
+  ASSERT_TRUE (open ());
+  commands_.push_back (
+      std::make_unique<RandomCommand> (1, ++lsn_, TPS_COMMAND_DROP_TABLE, size_t{ 100 }));
+  tps_log_append (
+      log_, &commands_.back ()->record, TPS_DURABILITY_INTERVAL,
+      [] (gpointer user_data, gint64, const GError *) {
+        (*static_cast<std::function<void ()> *> (user_data)) ();
+      },
+      &on_end);
+  ASSERT_TRUE (tps_log_writer_step (&log_->writer, 1, &wake_ns));
+  EXPECT_THAT (ends_.lsns, IsEmpty ()) << "this step has begun before the second command was sent";
+  ASSERT_TRUE (tps_log_writer_step (&log_->writer, 1001, &wake_ns));
+  EXPECT_THAT (ends_.lsns, IsEmpty ()) << "held: the first one ended an interval ago";
+  take_all_steps (log_, 1001);
+  EXPECT_THAT (ends_.lsns, ElementsAre (2));
+  EXPECT_EQ (tps_log_get_durable_lsn (log_), 2);
 }
 
 TEST_F (LogTest, ADiskThatStaysFullEndsAppendsAtTheClose)
