@@ -113,7 +113,7 @@ LAYERS = (
     "plugin/server plugin/client/tables",
     "plugin plugin/python/native",
     "plugin/http plugin/glib",
-    "plugin/app plugin/app/top",
+    "plugin/app",
     "bench/process bench/report bench/zipf",
     "bench/engine",
     "bench/world",

@@ -74,7 +74,6 @@ install ./thriftps-server.deb
 thriftps_server --version
 thriftps_log --help > /dev/null
 thriftps_snapshot --help > /dev/null
-thriftps_top --help > /dev/null
 for package in libopenblas0-pthread libgloo0 libibverbs1 python3; do
   if is_installed $package; then exit 1; fi
 done

@@ -18,7 +18,6 @@ PROGRAMS = {  # each with its smallest number of options
     "thriftps_server": 6,
     "thriftps_log": 6,
     "thriftps_snapshot": 1,
-    "thriftps_top": 6,
 }
 LOOKED_UP = "-0.01 -0.02\n"  # the output of push_and_look_up.c: one step of SGD from zero
 # All libraries that a client needs at run time, in addition to libc.
@@ -267,7 +266,6 @@ class Installed(unittest.TestCase):
             self.path("bin/thriftps_server"),
             self.path("bin/thriftps_log"),
             self.path("bin/thriftps_snapshot"),
-            self.path("bin/thriftps_top"),
         ):
             self.assertIsNone(NOT_LINKED.search(run("ldd", file)), file)
 
