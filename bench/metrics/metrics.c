@@ -112,7 +112,6 @@ typedef struct
 static const Scrape scrapes[] = {
   { "scrape text", TPS_EXPOSITION_TEXT },
   { "scrape openmetrics", TPS_EXPOSITION_OPENMETRICS },
-  { "scrape protobuf", TPS_EXPOSITION_PROTOBUF },
 };
 
 typedef struct

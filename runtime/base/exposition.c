@@ -1,30 +1,31 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
+/* Prometheus' text format and OpenMetrics differ in the names of counter families, in the line
+ * UNIT, in exemplars and in the end marker. Bounds are written as OpenMetrics requires ("1.0"), so
+ * that a series is the same in both formats. Numbers are written digit by digit instead of by
+ * printf(), because a scrape of 10,000 series is a megabyte of text. */
+
 #include "runtime/base/exposition.h"
 
 #include <string.h>
 
-#include "runtime/base/exposition_private.h"
-
 #define PREFIX "thriftps_"
+#define TOTAL "_total"
 #define FIRST_BYTES 16384 /* the initial capacity of the body */
+#define MAX_DIGITS 24
 
 /* ---- choice of a format ---------------------------------------------------------------------- */
 
-/* Media types with the values that their parameters must have, if the parameters are present. */
 static const struct
 {
   const gchar *type;
-  const gchar *parameters[2][2]; /* name, value */
+  const gchar *version; /* the only one, if the parameter is present; NULL = any */
   TpsExpositionFormat format;
 } media_types[] = {
-  { "application/openmetrics-text", { { "version", "1.0.0" } }, TPS_EXPOSITION_OPENMETRICS },
-  { "application/vnd.google.protobuf",
-    { { "proto", "io.prometheus.client.MetricFamily" }, { "encoding", "delimited" } },
-    TPS_EXPOSITION_PROTOBUF },
-  { "text/plain", { { "version", "0.0.4" } }, TPS_EXPOSITION_TEXT },
-  { "text/*", { { NULL } }, TPS_EXPOSITION_TEXT },
-  { "*/*", { { NULL } }, TPS_EXPOSITION_TEXT },
+  { "application/openmetrics-text", "1.0.0", TPS_EXPOSITION_OPENMETRICS },
+  { "text/plain", "0.0.4", TPS_EXPOSITION_TEXT },
+  { "text/*", NULL, TPS_EXPOSITION_TEXT },
+  { "*/*", NULL, TPS_EXPOSITION_TEXT },
 };
 
 /* Returns the value of the parameter `name`; NULL if there is none. The first part is the media
@@ -43,17 +44,11 @@ find_parameter (gchar *const *parts, const gchar *name)
 static gboolean
 matches (gchar *const *parts, guint i)
 {
-  if (g_ascii_strcasecmp (parts[0], media_types[i].type) != 0)
-    return FALSE;
-  for (guint j = 0; j < G_N_ELEMENTS (media_types[i].parameters); j++)
-    {
-      const gchar *name = media_types[i].parameters[j][0];
-      const gchar *value = name != NULL ? find_parameter (parts, name) : NULL;
+  const gchar *version = find_parameter (parts, "version");
 
-      if (value != NULL && strcmp (value, media_types[i].parameters[j][1]) != 0)
-        return FALSE;
-    }
-  return TRUE;
+  return g_ascii_strcasecmp (parts[0], media_types[i].type) == 0
+         && (version == NULL || media_types[i].version == NULL
+             || strcmp (version, media_types[i].version) == 0);
 }
 
 /* Returns the weight of one element of the header, and sets `format`. The weight is 0 if the format
@@ -102,37 +97,258 @@ tps_exposition_choose (const gchar *accept)
 const gchar *
 tps_exposition_get_content_type (TpsExpositionFormat format)
 {
-  switch (format)
+  return format == TPS_EXPOSITION_OPENMETRICS
+             ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+             : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+typedef struct
+{
+  GString *body;
+  gboolean is_openmetrics;
+  gchar *name;    /* of the current family */
+  gsize n_plain;  /* the length of the name without "_total" */
+  guint n_bounds; /* of histograms */
+  const gdouble *bounds_s;
+  gchar **bounds; /* as text */
+  guint *indexes; /* of the last bucket up to each bound */
+  TpsHistogramCounts *counts;
+} Text;
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static void
+append_number (GString *body, guint64 number)
+{
+  gchar digits[MAX_DIGITS];
+  guint first = MAX_DIGITS;
+
+  do
+    digits[--first] = (gchar) ('0' + number % 10);
+  while ((number /= 10) > 0);
+  g_string_append_len (body, digits + first, MAX_DIGITS - first);
+}
+
+/* Writes `number` in units of 10^-n_decimals, without trailing zeros. */
+static void
+append_decimal (GString *body, gint64 number, guint n_decimals)
+{
+  guint64 rest = number < 0 ? -(guint64) number : (guint64) number;
+  guint64 unit = 1;
+
+  for (guint i = 0; i < n_decimals; i++)
+    unit *= 10;
+  if (number < 0)
+    g_string_append_c (body, '-');
+  append_number (body, rest / unit);
+  rest %= unit;
+  if (rest == 0)
+    return;
+  g_string_append_c (body, '.');
+  for (; rest > 0; rest %= unit)
     {
-    case TPS_EXPOSITION_OPENMETRICS:
-      return "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    case TPS_EXPOSITION_PROTOBUF:
-      return "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; "
-             "encoding=delimited";
-    case TPS_EXPOSITION_TEXT:
-    default:
-      return "text/plain; version=0.0.4; charset=utf-8";
+      unit /= 10;
+      g_string_append_c (body, (gchar) ('0' + rest / unit));
     }
 }
 
-/* ---- the body -------------------------------------------------------------------------------- */
-
-gchar *
-tps_exposition_dup_name (const TpsFamily *family)
+/* Returns a bound as text, such as "0.005", "1e-05" or "10.0". The caller owns the text. */
+static gchar *
+dup_bound (gdouble bound_s)
 {
-  return g_strconcat (g_str_has_prefix (family->name, "process_") ? "" : PREFIX, family->name,
-                      NULL);
+  gchar text[G_ASCII_DTOSTR_BUF_SIZE];
+
+  g_ascii_formatd (text, sizeof text, "%.15g", bound_s);
+  return strpbrk (text, ".en") != NULL ? g_strdup (text) : g_strconcat (text, ".0", NULL);
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+/* Returns the unit at the end of a name; NULL if there is none. */
+static const gchar *
+find_unit (const gchar *name, gsize n_bytes)
+{
+  static const gchar *const units[] = { "seconds", "bytes" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (units); i++)
+    {
+      gsize n = strlen (units[i]);
+
+      if (n_bytes > n && name[n_bytes - n - 1] == '_'
+          && memcmp (name + n_bytes - n, units[i], n) == 0)
+        return units[i];
+    }
+  return NULL;
+}
+
+static void
+write_about (Text *text, const gchar *keyword, gsize n_name_bytes, const gchar *value)
+{
+  g_string_append (text->body, keyword);
+  g_string_append_len (text->body, text->name, (gssize) n_name_bytes);
+  g_string_append_c (text->body, ' ');
+  g_string_append (text->body, value);
+  g_string_append_c (text->body, '\n');
+}
+
+static void
+write_head (Text *text, const TpsFamily *family)
+{
+  static const gchar *const types[] = {
+    [TPS_FAMILY_COUNTER] = "counter",
+    [TPS_FAMILY_GAUGE] = "gauge",
+    [TPS_FAMILY_HISTOGRAM] = "histogram",
+  };
+  gsize n_bytes = text->is_openmetrics ? text->n_plain : strlen (text->name);
+  const gchar *unit = text->is_openmetrics ? find_unit (text->name, n_bytes) : NULL;
+
+  write_about (text, "# HELP ", n_bytes, family->help);
+  write_about (text, "# TYPE ", n_bytes, types[family->kind]);
+  if (unit != NULL)
+    write_about (text, "# UNIT ", n_bytes, unit);
+}
+
+/* Writes the name, the labels and a space. `le` is the bound of a bucket; NULL for other lines. */
+static void
+begin_line (Text *text, const gchar *suffix, const gchar *labels, const gchar *le)
+{
+  GString *body = text->body;
+
+  g_string_append_len (body, text->name, (gssize) text->n_plain);
+  g_string_append (body, suffix);
+  if (*labels != '\0' || le != NULL)
+    {
+      g_string_append_c (body, '{');
+      g_string_append (body, labels);
+      if (le != NULL)
+        {
+          g_string_append (body, *labels != '\0' ? ",le=\"" : "le=\"");
+          g_string_append (body, le);
+          g_string_append_c (body, '"');
+        }
+      g_string_append_c (body, '}');
+    }
+  g_string_append_c (body, ' ');
+}
+
+/* Writes the newest exemplar of the bucket, in OpenMetrics only. Example: # {trace_id="..."} 0.25
+ * 1790000000.125 */
+static void
+write_exemplar (Text *text, const TpsHistogram *histogram, gdouble above_s, gdouble up_to_s)
+{
+  TpsExemplar exemplar;
+
+  if (!text->is_openmetrics
+      || !tps_histogram_find_exemplar (histogram, above_s, up_to_s, &exemplar))
+    return;
+  g_string_append (text->body, " # {trace_id=\"");
+  g_string_append (text->body, exemplar.trace_id);
+  g_string_append (text->body, "\"} ");
+  append_decimal (text->body, exemplar.duration_ns, 9);
+  g_string_append_c (text->body, ' ');
+  append_decimal (text->body, exemplar.time_ms, 3);
+}
+
+/* Writes the bucket of bound `i`. The last bucket has no bound. */
+static void
+write_bucket (Text *text, const TpsSample *sample, guint i, guint64 n)
+{
+  gboolean is_last = i == text->n_bounds;
+
+  begin_line (text, "_bucket", sample->labels, is_last ? "+Inf" : text->bounds[i]);
+  append_number (text->body, n);
+  write_exemplar (text, sample->histogram, i > 0 ? text->bounds_s[i - 1] : 0,
+                  is_last ? G_MAXDOUBLE : text->bounds_s[i]);
+  g_string_append_c (text->body, '\n');
+}
+
+static void
+write_histogram (Text *text, const TpsSample *sample)
+{
+  TpsHistogramCounts *counts = text->counts;
+  guint bucket;
+  guint64 n = 0;
+
+  tps_histogram_counts_clear (counts);
+  tps_histogram_read (sample->histogram, counts);
+  bucket = counts->first;
+  for (guint i = 0; i < text->n_bounds; i++)
+    {
+      for (; bucket < counts->end && bucket <= text->indexes[i]; bucket++)
+        n += counts->buckets[bucket];
+      write_bucket (text, sample, i, n);
+    }
+  write_bucket (text, sample, text->n_bounds, counts->count);
+  begin_line (text, "_sum", sample->labels, NULL);
+  append_decimal (text->body, (gint64) counts->sum_ns, 9);
+  g_string_append_c (text->body, '\n');
+  begin_line (text, "_count", sample->labels, NULL);
+  append_number (text->body, counts->count);
+  g_string_append_c (text->body, '\n');
+}
+
+static void
+write_number (Text *text, const TpsFamily *family, const TpsSample *sample)
+{
+  begin_line (text, family->kind == TPS_FAMILY_COUNTER ? TOTAL : "", sample->labels, NULL);
+  append_decimal (text->body, sample->number, family->n_decimals);
+  g_string_append_c (text->body, '\n');
+}
+
+static void
+write_family (Text *text, const TpsFamilyReading *family)
+{
+  /* All exporters use the names process_*. */
+  text->name = g_strconcat (g_str_has_prefix (family->family->name, "process_") ? "" : PREFIX,
+                            family->family->name, NULL);
+  text->n_plain = strlen (text->name);
+  if (family->family->kind == TPS_FAMILY_COUNTER && g_str_has_suffix (text->name, TOTAL))
+    text->n_plain -= strlen (TOTAL);
+  write_head (text, family->family);
+  for (guint i = 0; i < family->samples->len; i++)
+    {
+      const TpsSample *sample = &g_array_index (family->samples, TpsSample, i);
+
+      if (family->family->kind == TPS_FAMILY_HISTOGRAM)
+        write_histogram (text, sample);
+      else
+        write_number (text, family->family, sample);
+    }
+  g_clear_pointer (&text->name, g_free);
+}
+
+/* ---- all families ---------------------------------------------------------------------------- */
+
+static void
+set_bounds (Text *text, TpsCounters *counters)
+{
+  text->bounds_s = tps_counters_get_bounds (counters, &text->n_bounds);
+  text->bounds = g_new0 (gchar *, text->n_bounds + 1);
+  text->indexes = g_new (guint, text->n_bounds);
+  for (guint i = 0; i < text->n_bounds; i++)
+    {
+      text->bounds[i] = dup_bound (text->bounds_s[i]);
+      text->indexes[i] = tps_histogram_find_bound (text->bounds_s[i]);
+    }
 }
 
 GString *
 tps_exposition_write (TpsCounters *counters, TpsExpositionFormat format)
 {
   g_autoptr (TpsReading) reading = tps_counters_read (counters);
-  GString *body = g_string_sized_new (FIRST_BYTES);
+  Text text = { .body = g_string_sized_new (FIRST_BYTES),
+                .is_openmetrics = format == TPS_EXPOSITION_OPENMETRICS };
+  guint n_families;
+  const TpsFamilyReading *families = tps_reading_get_families (reading, &n_families);
 
-  if (format == TPS_EXPOSITION_PROTOBUF)
-    tps_exposition_write_protobuf (body, counters, reading);
-  else
-    tps_exposition_write_text (body, counters, reading, format == TPS_EXPOSITION_OPENMETRICS);
-  return body;
+  text.counts = tps_histogram_counts_new ();
+  set_bounds (&text, counters);
+  for (guint i = 0; i < n_families; i++)
+    write_family (&text, &families[i]);
+  if (text.is_openmetrics)
+    g_string_append (text.body, "# EOF\n");
+  g_strfreev (text.bounds);
+  g_free (text.indexes);
+  g_free (text.counts);
+  return text.body;
 }

@@ -4,18 +4,15 @@
  *
  *   text         Prometheus' text format 0.0.4
  *   OpenMetrics  1.0
- *   protobuf     length-delimited io.prometheus.client.MetricFamily, whose histograms are native
- *                ones (schema 5) beside classic ones
  *
  *   format = tps_exposition_choose (accept);             from the request's header Accept
  *   body = tps_exposition_write (tps_metrics_get_counters (metrics), format);
  *   send (tps_exposition_get_content_type (format), body->str, body->len);
  *   g_string_free (body, TRUE);
  *
- * Names begin with "thriftps_", except those that all exporters of Prometheus use (process_*). In
- * the text formats, histograms have one bucket for each bound of tps_counters_get_bounds(), which
- * is rounded by up to 1.1 % to a bound of the histogram. OpenMetrics has the newest exemplar of
- * each bucket.
+ * Names begin with "thriftps_", except those that all exporters of Prometheus use (process_*).
+ * Histograms have one bucket for each bound of tps_counters_get_bounds(), which is rounded by up to
+ * 1.1 % to a bound of the histogram. OpenMetrics has the newest exemplar of each bucket.
  */
 
 #pragma once
@@ -28,7 +25,6 @@ typedef enum
 {
   TPS_EXPOSITION_TEXT = 0,
   TPS_EXPOSITION_OPENMETRICS = 1,
-  TPS_EXPOSITION_PROTOBUF = 2,
 } TpsExpositionFormat;
 
 /* Returns the format that a client prefers, by the value of its HTTP header Accept (NULL = the

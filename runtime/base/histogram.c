@@ -85,12 +85,6 @@ tps_histogram_get_index (gint64 duration_ns)
   return find_index (duration_ns);
 }
 
-gint
-tps_histogram_get_native_number (guint index)
-{
-  return (gint) index + FIRST_EXPONENT * PER_OCTAVE;
-}
-
 gdouble
 tps_histogram_get_bound_s (guint index)
 {

@@ -9,8 +9,7 @@
  *   p99_ns = tps_histogram_counts_get_quantile (counts, 0.99);
  *
  * Buckets. A power of two, in seconds, has 32 buckets, whose bounds grow by 2^(1/32) = 1.0219 from
- * one to the next: bucket i holds the durations in (2^((i-1)/32), 2^(i/32)] seconds. These are the
- * buckets of Prometheus' native histograms with schema 5, so they are exported as they are. A
+ * one to the next: bucket i holds the durations in (2^((i-1)/32), 2^(i/32)] seconds. A
  * quantile is the geometric middle of its bucket: off by at most 1.1 %. Every duration from 1 ns to
  * 292 years has a bucket; shorter ones count as 1 ns.
  *
@@ -99,9 +98,7 @@ guint64 tps_histogram_counts_get_below (const TpsHistogramCounts *counts, gdoubl
 /* Returns the index of the last bucket up to `bound_s`, rounded as above. */
 guint tps_histogram_find_bound (gdouble bound_s);
 
-/* Return the number of bucket `index` in Prometheus' native histograms, and its upper bound in
- * seconds. */
-gint tps_histogram_get_native_number (guint index);
+/* Returns the upper bound of bucket `index` in seconds. */
 gdouble tps_histogram_get_bound_s (guint index);
 
 /* Returns the index of the bucket of a duration. */

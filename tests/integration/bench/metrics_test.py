@@ -11,7 +11,7 @@ import junit
 
 PROGRAM = os.path.abspath(os.environ["METRICS_BENCH"])
 OPERATIONS = ("counter", "histogram", "clock", "call", "lookup in a table")
-SCRAPES = ("scrape text", "scrape openmetrics", "scrape protobuf")
+SCRAPES = ("scrape text", "scrape openmetrics")
 
 
 class Metrics(unittest.TestCase):

@@ -4,13 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstring>
-#include <map>
-#include <stdexcept>
 #include <string>
-#include <thread>
-#include <vector>
 
 namespace {
 
@@ -131,7 +125,7 @@ TEST_F (ExpositionTest, OpenMetrics)
   EXPECT_EQ (text.substr (text.size () - 6), "# EOF\n");
 }
 
-// OpenMetrics shows the newest exemplar of each bucket. The other formats show no exemplars.
+// OpenMetrics shows the newest exemplar of each bucket. The text format shows no exemplars.
 TEST_F (ExpositionTest, ExemplarsAreOpenMetrics)
 {
   TpsHistogram *histogram = tps_counters_use_histogram (counters_, &kDuration, "m", nullptr);
@@ -162,141 +156,11 @@ TEST_F (ExpositionTest, ExemplarsAreOpenMetrics)
   EXPECT_EQ (text.find ("trace_id", text.find ("method=\"none\"")), std::string::npos);
 }
 
-// A minimal reader of a protobuf message: the fields by number, in order.
-struct Message
-{
-  explicit Message (const std::string &bytes)
-  {
-    for (size_t at = 0; at < bytes.size ();)
-      {
-        guint64 tag = Varint (bytes, &at);
-        switch (tag & 7)
-          {
-          case 0:
-            numbers[tag >> 3].push_back (Varint (bytes, &at));
-            break;
-          case 1:
-            double value;
-            memcpy (&value, bytes.data () + at, 8);
-            doubles[tag >> 3].push_back (value);
-            at += 8;
-            break;
-          case 2:
-            {
-              guint64 n = Varint (bytes, &at);
-              texts[tag >> 3].push_back (bytes.substr (at, n));
-              at += n;
-              break;
-            }
-          default:
-            throw std::runtime_error ("no such wire type");
-          }
-      }
-  }
-  static guint64
-  Varint (const std::string &bytes, size_t *at)
-  {
-    guint64 value = 0;
-    for (unsigned shift = 0;; shift += 7)
-      {
-        guint8 byte = static_cast<guint8> (bytes.at ((*at)++));
-        value |= static_cast<guint64> (byte & 127) << shift;
-        if (byte < 128)
-          return value;
-      }
-  }
-  static gint64
-  Signed (guint64 value)
-  {
-    return static_cast<gint64> (value >> 1) ^ -static_cast<gint64> (value & 1);
-  }
-
-  std::map<guint64, std::vector<guint64>> numbers;
-  std::map<guint64, std::vector<double>> doubles;
-  std::map<guint64, std::vector<std::string>> texts;
-};
-
-std::map<std::string, Message>
-ReadFamilies (const std::string &bytes)
-{
-  std::map<std::string, Message> families;
-  for (size_t at = 0; at < bytes.size ();)
-    {
-      guint64 n = Message::Varint (bytes, &at);
-      Message family (bytes.substr (at, n));
-      families.emplace (family.texts[1].at (0), family);
-      at += n;
-    }
-  return families;
-}
-
-TEST_F (ExpositionTest, ProtobufOfNumbers)
-{
-  std::map<std::string, Message> families = ReadFamilies (
-      Write (counters_, TPS_EXPOSITION_PROTOBUF));
-  EXPECT_EQ (families.size (), 7u);
-  Message &failures = families.at ("thriftps_failures_total");
-  EXPECT_EQ (failures.texts[2].at (0), "Failures.");
-  EXPECT_EQ (failures.numbers[3].at (0), 0u);
-  Message metric (failures.texts[4].at (0));
-  Message label (metric.texts[1].at (1));
-  EXPECT_EQ (label.texts[1].at (0), "code");
-  EXPECT_EQ (label.texts[2].at (0), "STALE");
-  EXPECT_EQ (Message (metric.texts[3].at (0)).doubles[1].at (0), 1);
-  Message &waiting = families.at ("thriftps_waiting_seconds");
-  EXPECT_EQ (waiting.numbers[3].at (0), 1u);
-  EXPECT_EQ (Message (Message (waiting.texts[4].at (0)).texts[2].at (0)).doubles[1].at (0), -1.5);
-}
-
-// The numbers of the native buckets must match the durations.
-TEST_F (ExpositionTest, ProtobufOfHistograms)
-{
-  std::map<std::string, Message> families = ReadFamilies (
-      Write (counters_, TPS_EXPOSITION_PROTOBUF));
-  Message &family = families.at ("thriftps_duration_seconds");
-  EXPECT_EQ (family.numbers[3].at (0), 4u);
-  Message histogram (Message (family.texts[4].at (0)).texts[7].at (0));
-  EXPECT_EQ (histogram.numbers[1].at (0), 4u);
-  EXPECT_DOUBLE_EQ (histogram.doubles[2].at (0), 2.002005001);
-  EXPECT_EQ (Message::Signed (histogram.numbers[5].at (0)), 5);
-  EXPECT_GT (histogram.doubles[6].at (0), 0);
-  EXPECT_LT (histogram.doubles[6].at (0), 1e-9);
-  EXPECT_EQ (histogram.numbers[7].at (0), 0u);
-  ASSERT_EQ (histogram.texts[3].size (), 4u);
-  Message classic (histogram.texts[3][1]);
-  EXPECT_EQ (classic.numbers[1].at (0), 3u);
-  EXPECT_EQ (classic.doubles[2].at (0), 0.0025);
-
-  std::vector<gint64> deltas;
-  for (size_t at = 0; at < histogram.texts[13].at (0).size ();)
-    deltas.push_back (Message::Signed (Message::Varint (histogram.texts[13][0], &at)));
-  std::map<gint64, gint64> buckets;
-  gint64 number = 0, n = 0;
-  size_t next = 0;
-  for (const std::string &bytes : histogram.texts[12])
-    {
-      Message span (bytes);
-      number += Message::Signed (span.numbers[1].at (0));
-      for (guint64 i = 0; i < span.numbers[2].at (0); i++)
-        buckets[number++] = n += deltas.at (next++);
-    }
-  EXPECT_EQ (next, deltas.size ());
-  std::map<gint64, gint64> expected;
-  for (double seconds : { 5e-6, 1e-3, 1.000001e-3, 2.0 })
-    expected[static_cast<gint64> (std::ceil (std::log2 (seconds) * 32))]++;
-  EXPECT_EQ (buckets, expected);
-
-  Message empty (Message (family.texts[4].at (1)).texts[7].at (0));
-  EXPECT_EQ (empty.texts[12].size (), 1u) << "an empty span: it is native nevertheless";
-  EXPECT_EQ (empty.texts[13].size (), 0u);
-}
-
 TEST_F (ExpositionTest, OfNothing)
 {
   g_autoptr (TpsCounters) counters = tps_counters_new ();
   EXPECT_EQ (Write (counters, TPS_EXPOSITION_TEXT), "");
   EXPECT_EQ (Write (counters, TPS_EXPOSITION_OPENMETRICS), "# EOF\n");
-  EXPECT_EQ (Write (counters, TPS_EXPOSITION_PROTOBUF), "");
 }
 
 TEST (ExpositionFormat, IsChosenByTheAcceptHeader)
@@ -321,10 +185,8 @@ TEST (ExpositionFormat, IsChosenByTheAcceptHeader)
     { "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,"
       "application/openmetrics-text;version=1.0.0;q=0.8,application/openmetrics-text;version=0.0.1;"
       "q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-      TPS_EXPOSITION_PROTOBUF },
-    { "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=text, "
-      "text/plain; q=0.2",
-      TPS_EXPOSITION_TEXT },
+      TPS_EXPOSITION_OPENMETRICS },
+    { "application/vnd.google.protobuf; encoding=delimited", TPS_EXPOSITION_TEXT },
     { "text/plain; Q=0.9, Application/OpenMetrics-Text; q=0.95", TPS_EXPOSITION_OPENMETRICS },
   };
   for (const auto &each : cases)

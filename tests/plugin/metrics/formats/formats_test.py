@@ -1,6 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The formats of metrics, read by other implementations: Prometheus's Python client, protobuf's own
-decoder with a descriptor of the published message, and a Prometheus that scrapes all three."""
+"""The formats of metrics, read by other implementations: Prometheus's Python client, and a Prometheus
+that scrapes both."""
 
 import contextlib
 import http.server
@@ -21,83 +21,10 @@ PROMETHEUS = "/usr/bin/prometheus"
 CONTENT_TYPES = {
     "text": "text/plain; version=0.0.4",
     "openmetrics": "application/openmetrics-text; version=1.0.0",
-    "protobuf": "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; "
-                "encoding=delimited",
 }
 DEADLINE_S = 120
 MAX_ERROR = 0.02
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"  # of sample_metrics
-
-# The messages of io.prometheus.client (client_model/io/prometheus/client/metrics.proto). Each field
-# has a name, a number, a type, and TRUE if it is repeated. A type in capitals is a message.
-MESSAGES = {
-    "LabelPair": [("name", 1, "string", 0), ("value", 2, "string", 0)],
-    "Gauge": [("value", 1, "double", 0)],
-    "Counter": [("value", 1, "double", 0)],
-    "Bucket": [("cumulative_count", 1, "uint64", 0), ("upper_bound", 2, "double", 0)],
-    "BucketSpan": [("offset", 1, "sint32", 0), ("length", 2, "uint32", 0)],
-    "Histogram": [
-        ("sample_count", 1, "uint64", 0),
-        ("sample_sum", 2, "double", 0),
-        ("bucket", 3, "Bucket", 1),
-        ("schema", 5, "sint32", 0),
-        ("zero_threshold", 6, "double", 0),
-        ("zero_count", 7, "uint64", 0),
-        ("positive_span", 12, "BucketSpan", 1),
-        ("positive_delta", 13, "sint64", 1),
-    ],
-    "Metric": [
-        ("label", 1, "LabelPair", 1),
-        ("gauge", 2, "Gauge", 0),
-        ("counter", 3, "Counter", 0),
-        ("histogram", 7, "Histogram", 0),
-    ],
-    "MetricFamily": [
-        ("name", 1, "string", 0),
-        ("help", 2, "string", 0),
-        ("type", 3, "int32", 0),
-        ("metric", 4, "Metric", 1),
-    ],
-}
-
-
-def make_family_class():
-    """The class of MetricFamily."""
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-    file = descriptor_pb2.FileDescriptorProto(name="metrics.proto", package="io.prometheus.client",
-                                              syntax="proto2")
-    for message, fields in MESSAGES.items():
-        described = file.message_type.add(name=message)
-        for name, number, kind, is_repeated in fields:
-            field = described.field.add(name=name, number=number, label=3 if is_repeated else 1)
-            if kind[0].isupper():
-                field.type = field.TYPE_MESSAGE
-                field.type_name = ".io.prometheus.client." + kind
-            else:
-                field.type = getattr(field, "TYPE_" + kind.upper())
-                # Decoders accept packed and unpacked fields. This is the form that the server
-                # encodes.
-                field.options.packed = bool(is_repeated)
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.MessageFactory(pool).GetPrototype(
-        pool.FindMessageTypeByName("io.prometheus.client.MetricFamily")
-    )
-
-
-def split_delimited(data):
-    """The messages of a stream, each preceded by its length."""
-    while data:
-        length, shift, n = 0, 0, 0
-        while True:
-            length |= (data[n] & 127) << shift
-            shift += 7
-            n += 1
-            if data[n - 1] < 128:
-                break
-        yield data[n : n + length]
-        data = data[n + length :]
 
 
 def key(name, labels):
@@ -105,7 +32,7 @@ def key(name, labels):
 
 
 class Exporter:
-    """Serves the bodies of a folder at /text, /openmetrics and /protobuf."""
+    """Serves the bodies of a folder at /text and /openmetrics."""
 
     def __init__(self, folder):
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -190,43 +117,6 @@ class FormatsTest(unittest.TestCase):
             above = sum(d <= bound * (1 + MAX_ERROR) for d in self.durations_s)
             self.assertTrue(below <= n <= above, (bound, below, n, above))
 
-    def test_protobuf_is_the_same_too(self):
-        try:
-            family_class = make_family_class()
-        except ImportError:
-            self.skipTest("Debian's package python3-protobuf is not installed")
-        families = {}
-        for data in split_delimited(self.read("protobuf")):
-            family = family_class.FromString(data)
-            self.assertEqual(family.SerializeToString(), data, "nothing unknown, and nothing twice")
-            families[family.name] = family
-        requests = families["thriftps_sample_requests_total"].metric[0]
-        self.assertEqual(requests.counter.value, 12345)
-        self.assertEqual([(label.name, label.value) for label in requests.label],
-                         [("method", 'a"b\\c\nd'), ("code", "OK")])
-        self.assertEqual(families["thriftps_sample_held_bytes"].metric[0].gauge.value, 2**52)
-        empty, some = (metric.histogram
-                       for metric in families["thriftps_sample_duration_seconds"].metric)
-        self.assertEqual([(span.offset, span.length) for span in empty.positive_span], [(0, 0)])
-        self.assertEqual(some.sample_count, len(self.durations_s))
-        self.check_native(some)
-
-    def check_native(self, histogram):
-        buckets, number, count = {}, 0, 0
-        deltas = iter(histogram.positive_delta)
-        for span in histogram.positive_span:
-            number += span.offset
-            for _ in range(span.length):
-                count += next(deltas)
-                buckets[number] = count
-                number += 1
-        self.assertIsNone(next(deltas, None))
-        base = 2 ** (2**-histogram.schema)
-        for number, count in buckets.items():
-            self.assertEqual(count, sum(base ** (number - 1) < d <= base**number
-                                        for d in self.durations_s), number)
-        self.assertEqual(sum(buckets.values()), histogram.sample_count)
-
     # ---- a Prometheus ------------------------------------------------------------------------
 
     @contextlib.contextmanager
@@ -248,7 +138,7 @@ class FormatsTest(unittest.TestCase):
                     "--config.file=" + config,
                     "--storage.tsdb.path=" + os.path.join(self.folder, "data"),
                     "--web.listen-address=" + address,
-                    "--enable-feature=native-histograms,exemplar-storage",
+                    "--enable-feature=exemplar-storage",
                 ],
                 stdout=log,
                 stderr=log,
@@ -285,14 +175,7 @@ class FormatsTest(unittest.TestCase):
                     self.query(address,
                                'thriftps_sample_requests_total{job="%s", code="OK"}' % job), 12345
                 )
-            for q in (0.1, 0.5, 0.9, 0.99):
-                native = self.query(
-                    address,
-                    'histogram_quantile(%g, thriftps_sample_duration_seconds{job="protobuf", '
-                    'method="some"})' % q,
-                )
-                self.assertAlmostEqual(native / self.quantile(q), 1, delta=MAX_ERROR)
-            for job in ("text", "openmetrics"):
+            for job in CONTENT_TYPES:
                 count = self.query(address, 'thriftps_sample_duration_seconds_count{job="%s", '
                                             'method="some"}' % job)
                 self.assertEqual(count, len(self.durations_s))

@@ -1,8 +1,8 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Writes a few metrics in all formats, and the durations of a histogram, for formats_test.py:
+// Writes a few metrics in both formats, and the durations of a histogram, for formats_test.py:
 //
-//   sample_metrics FOLDER      writes FOLDER/{text,openmetrics,protobuf,durations}
+//   sample_metrics FOLDER      writes FOLDER/{text,openmetrics,durations}
 
 #include <cmath>
 #include <cstdio>
@@ -68,6 +68,5 @@ main (int argc, char **argv)
   tps_histogram_add_exemplar (durations, &exemplar);
   Write (counters, folder + "/text", TPS_EXPOSITION_TEXT);
   Write (counters, folder + "/openmetrics", TPS_EXPOSITION_OPENMETRICS);
-  Write (counters, folder + "/protobuf", TPS_EXPOSITION_PROTOBUF);
   tps_counters_unref (counters);
 }
