@@ -493,9 +493,6 @@ tps_plugin_new (const TpsPluginOptions *options, GError **error)
   plugin->metrics = options->parameter_server.metrics != NULL
                         ? tps_metrics_ref (options->parameter_server.metrics)
                         : tps_metrics_new (NULL, NULL);
-  if (options->latency_bounds.n > 0)
-    tps_counters_set_bounds (tps_metrics_get_counters (plugin->metrics),
-                             options->latency_bounds.seconds, options->latency_bounds.n);
   plugin->device = options->parameter_server.device;
   if (!make_objects (plugin, options, error) || !restore_copy (plugin, options, error))
     return NULL;

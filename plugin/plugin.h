@@ -134,7 +134,6 @@ typedef struct
    * plugin is served by any other server, your program must check the callers. */
   TpsAccess *access;
   TpsPushWindowOptions pushes; /* limits of the windows of push ids of embedding tables */
-  TpsBounds latency_bounds;    /* of exported histograms; all zero = the defaults */
   /* The data directory, from which tables, the model and push ids are restored after a restart.
    * Without a folder nothing is durable, and only the field `restore_from` is used. The plugin
    * replays the log in the background. Calls of its services fail with UNAVAILABLE until the replay

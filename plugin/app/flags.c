@@ -98,12 +98,6 @@ parse_tls_version (const gchar *text, gpointer field)
 }
 
 static gboolean
-parse_bounds (const gchar *text, gpointer field)
-{
-  return tps_bounds_parse (text, field);
-}
-
-static gboolean
 check_levels (const gchar *text, GError **error)
 {
   g_autoptr (TpsTraceLevels) levels = tps_trace_levels_parse (text, error);
@@ -275,10 +269,6 @@ static const TpsOption options[] = {
     .help = "Threads for network I/O" },
   { "workers", TPS_OPTION_UINT, FIELD (plugin.n_workers), "N", .min = 1, .max = 1024,
     .meaning = "one per core", .help = "Threads for computations" },
-  { "latency-buckets", TPS_OPTION_OTHER, FIELD (plugin.latency_bounds), "SECONDS,...",
-    .meaning = "19 from 10 us to 60 s", .parse = parse_bounds,
-    .expected = "up to 64 numbers above 0, ascending",
-    .help = "Upper bounds of the buckets of durations, in the text formats of metrics" },
   { "slow-calls", TPS_OPTION_UINT, FIELD (tracing.n_slow_calls), "N", "0",
     .max = TPS_SLOW_CALLS_MAX, .meaning = "32 with --http, otherwise 0",
     .expected = "0 to 256; 0 for none",

@@ -149,26 +149,6 @@ TpsReading *tps_counters_read (TpsCounters *counters);
 void tps_reading_free (TpsReading *reading);
 const TpsFamilyReading *tps_reading_get_families (const TpsReading *reading, guint *n_families);
 
-/* Sets the bounds, in seconds, of the histogram buckets that exporters write, ascending; copied.
- * The default is TPS_DEFAULT_BOUNDS. Must be called before other threads use `counters`. */
-#define TPS_DEFAULT_BOUNDS                                                                      \
-  0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, \
-      0.1, 0.25, 0.5, 1, 2.5, 10, 60
-void tps_counters_set_bounds (TpsCounters *counters, const gdouble *bounds_s, guint n_bounds);
-const gdouble *tps_counters_get_bounds (TpsCounters *counters, guint *n_bounds);
-
-#define TPS_MAX_BOUNDS 64
-
-typedef struct
-{
-  guint n; /* 0 = the default ones */
-  gdouble seconds[TPS_MAX_BOUNDS];
-} TpsBounds;
-
-/* Parses bounds such as "0.001,0.01,0.1": seconds above 0, ascending. Returns FALSE if `text` is
- * invalid; `bounds` are undefined then. */
-gboolean tps_bounds_parse (const gchar *text, TpsBounds *bounds);
-
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsCounters, tps_counters_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsReading, tps_reading_free)
 

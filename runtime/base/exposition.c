@@ -14,6 +14,21 @@
 #define FIRST_BYTES 16384 /* the initial capacity of the body */
 #define MAX_DIGITS 24
 
+/* Upper bounds of the buckets of histograms, as numbers and as OpenMetrics writes them. */
+static const struct
+{
+  gdouble seconds;
+  const gchar *text;
+} bounds[] = {
+  { 0.00001, "1e-05" },   { 0.000025, "2.5e-05" }, { 0.00005, "5e-05" }, { 0.0001, "0.0001" },
+  { 0.00025, "0.00025" }, { 0.0005, "0.0005" },    { 0.001, "0.001" },   { 0.0025, "0.0025" },
+  { 0.005, "0.005" },     { 0.01, "0.01" },        { 0.025, "0.025" },   { 0.05, "0.05" },
+  { 0.1, "0.1" },         { 0.25, "0.25" },        { 0.5, "0.5" },       { 1, "1.0" },
+  { 2.5, "2.5" },         { 10, "10.0" },          { 60, "60.0" },
+};
+
+#define N_BOUNDS G_N_ELEMENTS (bounds)
+
 /* ---- choice of a format ---------------------------------------------------------------------- */
 
 static const struct
@@ -102,16 +117,15 @@ tps_exposition_get_content_type (TpsExpositionFormat format)
              : "text/plain; version=0.0.4; charset=utf-8";
 }
 
+/* ---- the body -------------------------------------------------------------------------------- */
+
 typedef struct
 {
   GString *body;
   gboolean is_openmetrics;
-  gchar *name;    /* of the current family */
-  gsize n_plain;  /* the length of the name without "_total" */
-  guint n_bounds; /* of histograms */
-  const gdouble *bounds_s;
-  gchar **bounds; /* as text */
-  guint *indexes; /* of the last bucket up to each bound */
+  gchar *name;             /* of the current family */
+  gsize n_plain;           /* the length of the name without "_total" */
+  guint indexes[N_BOUNDS]; /* of the last bucket up to each bound */
   TpsHistogramCounts *counts;
 } Text;
 
@@ -150,16 +164,6 @@ append_decimal (GString *body, gint64 number, guint n_decimals)
       unit /= 10;
       g_string_append_c (body, (gchar) ('0' + rest / unit));
     }
-}
-
-/* Returns a bound as text, such as "0.005", "1e-05" or "10.0". The caller owns the text. */
-static gchar *
-dup_bound (gdouble bound_s)
-{
-  gchar text[G_ASCII_DTOSTR_BUF_SIZE];
-
-  g_ascii_formatd (text, sizeof text, "%.15g", bound_s);
-  return strpbrk (text, ".en") != NULL ? g_strdup (text) : g_strconcat (text, ".0", NULL);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -253,12 +257,12 @@ write_exemplar (Text *text, const TpsHistogram *histogram, gdouble above_s, gdou
 static void
 write_bucket (Text *text, const TpsSample *sample, guint i, guint64 n)
 {
-  gboolean is_last = i == text->n_bounds;
+  gboolean is_last = i == N_BOUNDS;
 
-  begin_line (text, "_bucket", sample->labels, is_last ? "+Inf" : text->bounds[i]);
+  begin_line (text, "_bucket", sample->labels, is_last ? "+Inf" : bounds[i].text);
   append_number (text->body, n);
-  write_exemplar (text, sample->histogram, i > 0 ? text->bounds_s[i - 1] : 0,
-                  is_last ? G_MAXDOUBLE : text->bounds_s[i]);
+  write_exemplar (text, sample->histogram, i > 0 ? bounds[i - 1].seconds : 0,
+                  is_last ? G_MAXDOUBLE : bounds[i].seconds);
   g_string_append_c (text->body, '\n');
 }
 
@@ -272,13 +276,13 @@ write_histogram (Text *text, const TpsSample *sample)
   tps_histogram_counts_clear (counts);
   tps_histogram_read (sample->histogram, counts);
   bucket = counts->first;
-  for (guint i = 0; i < text->n_bounds; i++)
+  for (guint i = 0; i < N_BOUNDS; i++)
     {
       for (; bucket < counts->end && bucket <= text->indexes[i]; bucket++)
         n += counts->buckets[bucket];
       write_bucket (text, sample, i, n);
     }
-  write_bucket (text, sample, text->n_bounds, counts->count);
+  write_bucket (text, sample, N_BOUNDS, counts->count);
   begin_line (text, "_sum", sample->labels, NULL);
   append_decimal (text->body, (gint64) counts->sum_ns, 9);
   g_string_append_c (text->body, '\n');
@@ -317,21 +321,6 @@ write_family (Text *text, const TpsFamilyReading *family)
   g_clear_pointer (&text->name, g_free);
 }
 
-/* ---- all families ---------------------------------------------------------------------------- */
-
-static void
-set_bounds (Text *text, TpsCounters *counters)
-{
-  text->bounds_s = tps_counters_get_bounds (counters, &text->n_bounds);
-  text->bounds = g_new0 (gchar *, text->n_bounds + 1);
-  text->indexes = g_new (guint, text->n_bounds);
-  for (guint i = 0; i < text->n_bounds; i++)
-    {
-      text->bounds[i] = dup_bound (text->bounds_s[i]);
-      text->indexes[i] = tps_histogram_find_bound (text->bounds_s[i]);
-    }
-}
-
 GString *
 tps_exposition_write (TpsCounters *counters, TpsExpositionFormat format)
 {
@@ -342,13 +331,12 @@ tps_exposition_write (TpsCounters *counters, TpsExpositionFormat format)
   const TpsFamilyReading *families = tps_reading_get_families (reading, &n_families);
 
   text.counts = tps_histogram_counts_new ();
-  set_bounds (&text, counters);
+  for (guint i = 0; i < N_BOUNDS; i++)
+    text.indexes[i] = tps_histogram_find_bound (bounds[i].seconds);
   for (guint i = 0; i < n_families; i++)
     write_family (&text, &families[i]);
   if (text.is_openmetrics)
     g_string_append (text.body, "# EOF\n");
-  g_strfreev (text.bounds);
-  g_free (text.indexes);
   g_free (text.counts);
   return text.body;
 }

@@ -279,28 +279,6 @@ TEST (Counters, AreReadWhileTheyChange)
   EXPECT_EQ (ListNumbers (counters), "");
 }
 
-TEST (Bounds, AreAscendingSeconds)
-{
-  TpsBounds bounds;
-  ASSERT_TRUE (tps_bounds_parse ("1e-05,0.5,10", &bounds));
-  ASSERT_EQ (bounds.n, 3u);
-  EXPECT_EQ (bounds.seconds[0], 1e-5);
-  EXPECT_EQ (bounds.seconds[2], 10);
-  for (const char *text : { "", ",", "1,", ",1", "1,1", "2,1", "0,1", "-1", "x", "1 ,2", "1;2",
-                            "nan", "inf", "1,inf", "1e300" })
-    EXPECT_FALSE (tps_bounds_parse (text, &bounds)) << text;
-  std::string many = "1";
-  for (int i = 2; i <= TPS_MAX_BOUNDS; i++)
-    many += "," + std::to_string (i);
-  EXPECT_TRUE (tps_bounds_parse (many.c_str (), &bounds));
-  EXPECT_FALSE (tps_bounds_parse ((many + ",100").c_str (), &bounds));
-  g_autoptr (TpsCounters) counters = tps_counters_new ();
-  guint n;
-  const gdouble *all = tps_counters_get_bounds (counters, &n);
-  EXPECT_EQ (n, 19u);
-  EXPECT_EQ (all[18], 60);
-}
-
 // The counters of an exporter must never decrease, so a clear drops only the spans.
 TEST (Counters, OfMetricsOutliveClear)
 {

@@ -44,8 +44,6 @@ protected:
   void
   SetUp () override
   {
-    const double bounds[] = { 0.00001, 0.0025, 1, 10 };
-    tps_counters_set_bounds (counters_, bounds, G_N_ELEMENTS (bounds));
     tps_counter_add (tps_counters_use_counter (counters_, &kCalls, "a\"b", nullptr), 7);
     tps_counter_add (tps_counters_use_counter (counters_, &kFailures, "m", "STALE"), 1);
     tps_gauge_set (tps_counters_use_gauge (counters_, &kLevel, nullptr, nullptr), -3);
@@ -76,16 +74,46 @@ thriftps_connections -3
 # HELP thriftps_duration_seconds Of calls.
 # TYPE thriftps_duration_seconds histogram
 thriftps_duration_seconds_bucket{method="m",le="1e-05"} 1
+thriftps_duration_seconds_bucket{method="m",le="2.5e-05"} 1
+thriftps_duration_seconds_bucket{method="m",le="5e-05"} 1
+thriftps_duration_seconds_bucket{method="m",le="0.0001"} 1
+thriftps_duration_seconds_bucket{method="m",le="0.00025"} 1
+thriftps_duration_seconds_bucket{method="m",le="0.0005"} 1
+thriftps_duration_seconds_bucket{method="m",le="0.001"} 1
 thriftps_duration_seconds_bucket{method="m",le="0.0025"} 3
+thriftps_duration_seconds_bucket{method="m",le="0.005"} 3
+thriftps_duration_seconds_bucket{method="m",le="0.01"} 3
+thriftps_duration_seconds_bucket{method="m",le="0.025"} 3
+thriftps_duration_seconds_bucket{method="m",le="0.05"} 3
+thriftps_duration_seconds_bucket{method="m",le="0.1"} 3
+thriftps_duration_seconds_bucket{method="m",le="0.25"} 3
+thriftps_duration_seconds_bucket{method="m",le="0.5"} 3
 thriftps_duration_seconds_bucket{method="m",le="1.0"} 3
+thriftps_duration_seconds_bucket{method="m",le="2.5"} 4
 thriftps_duration_seconds_bucket{method="m",le="10.0"} 4
+thriftps_duration_seconds_bucket{method="m",le="60.0"} 4
 thriftps_duration_seconds_bucket{method="m",le="+Inf"} 4
 thriftps_duration_seconds_sum{method="m"} 2.002005001
 thriftps_duration_seconds_count{method="m"} 4
 thriftps_duration_seconds_bucket{method="none",le="1e-05"} 0
+thriftps_duration_seconds_bucket{method="none",le="2.5e-05"} 0
+thriftps_duration_seconds_bucket{method="none",le="5e-05"} 0
+thriftps_duration_seconds_bucket{method="none",le="0.0001"} 0
+thriftps_duration_seconds_bucket{method="none",le="0.00025"} 0
+thriftps_duration_seconds_bucket{method="none",le="0.0005"} 0
+thriftps_duration_seconds_bucket{method="none",le="0.001"} 0
 thriftps_duration_seconds_bucket{method="none",le="0.0025"} 0
+thriftps_duration_seconds_bucket{method="none",le="0.005"} 0
+thriftps_duration_seconds_bucket{method="none",le="0.01"} 0
+thriftps_duration_seconds_bucket{method="none",le="0.025"} 0
+thriftps_duration_seconds_bucket{method="none",le="0.05"} 0
+thriftps_duration_seconds_bucket{method="none",le="0.1"} 0
+thriftps_duration_seconds_bucket{method="none",le="0.25"} 0
+thriftps_duration_seconds_bucket{method="none",le="0.5"} 0
 thriftps_duration_seconds_bucket{method="none",le="1.0"} 0
+thriftps_duration_seconds_bucket{method="none",le="2.5"} 0
 thriftps_duration_seconds_bucket{method="none",le="10.0"} 0
+thriftps_duration_seconds_bucket{method="none",le="60.0"} 0
 thriftps_duration_seconds_bucket{method="none",le="+Inf"} 0
 thriftps_duration_seconds_sum{method="none"} 0
 thriftps_duration_seconds_count{method="none"} 0
@@ -145,11 +173,11 @@ TEST_F (ExpositionTest, ExemplarsAreOpenMetrics)
              + "\"1e-05\"} 1 # {trace_id=\"00000000000000000000000000001388\"} 0.000005 "
                "1790000000.001\n",
          name
-             + "\"0.0025\"} 3 # {trace_id=\"000000000000000000000000000f4240\"} 0.001 "
+             + "\"0.001\"} 1 # {trace_id=\"000000000000000000000000000f4240\"} 0.001 "
                "1790000000.003\n",
-         name + "\"1.0\"} 3\n",
+         name + "\"0.0025\"} 3\n", name + "\"1.0\"} 3\n",
          name
-             + "\"10.0\"} 4 # {trace_id=\"00000000000000000000000077359400\"} 2 "
+             + "\"2.5\"} 4 # {trace_id=\"00000000000000000000000077359400\"} 2 "
                "1790000000.004\n",
          name + "\"+Inf\"} 4\n" })
     EXPECT_NE (text.find (line), std::string::npos) << line << "in\n" << text;
