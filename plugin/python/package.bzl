@@ -1,17 +1,14 @@
 """The rule that lays the Python package out for programs that Bazel builds. See README.md."""
 
-# $1 = folder, $2 = version, $3 = generated code, $4 = library, $5 = number of modules; then the
-# modules and the files of the package.
+# $1 = folder, $2 = version, $3 = generated code, $4 = library; then the files of the package.
 _LAY_OUT = """
 set -eu
-folder=$1 version=$2 generated=$3 library=$4 n_modules=$5; shift 5
+folder=$1 version=$2 generated=$3 library=$4; shift 4
 mkdir -p "$folder"
 cp -rL "$generated/." "$folder"
 chmod -R u+w "$folder"
 rm -f "$folder/__init__.py"
 find "$folder" -type f ! -name '*.py' -delete
-cp -L "${@:1:n_modules}" "$folder"
-shift "$n_modules"
 cp -L "$library" "$@" "$folder/thriftps"
 printf '__version__ = "%s"\\n' "$version" > "$folder/thriftps/_version.py"
 """
@@ -23,11 +20,9 @@ def _python_package_impl(ctx):
     arguments.add(ctx.attr.version)
     arguments.add_all(ctx.files.generated, expand_directories = False)
     arguments.add(ctx.file.library)
-    arguments.add(len(ctx.files.modules))
-    arguments.add_all(ctx.files.modules)
     arguments.add_all(ctx.files.srcs)
     ctx.actions.run_shell(
-        inputs = ctx.files.generated + ctx.files.modules + ctx.files.srcs + [ctx.file.library],
+        inputs = ctx.files.generated + ctx.files.srcs + [ctx.file.library],
         outputs = [folder],
         command = _LAY_OUT,
         arguments = [arguments],
@@ -63,7 +58,6 @@ those of the system, not copies as in the wheel.""",
             mandatory = True,
             doc = "The shared library that _native.py loads.",
         ),
-        "modules": attr.label_list(allow_files = [".py"], doc = "Modules beside the package."),
         "version": attr.string(mandatory = True, doc = "For _version.py."),
     },
 )

@@ -8,12 +8,11 @@ import subprocess
 import sys
 
 import thriftps
-import thriftps_shared_memory
 from thriftps.tensor.ttypes import DType
 
 
 def main(server):
-    assert thriftps_shared_memory and DType.FLOAT32 == thriftps.DType.FLOAT32
+    assert DType.FLOAT32 == thriftps.DType.FLOAT32
     with subprocess.Popen(
         [server, "--listen=127.0.0.1:0"], stdout=subprocess.PIPE, text=True
     ) as process:

@@ -49,7 +49,7 @@ TEST (Services, HaveNames)
   EXPECT_STREQ (tps_plugin_list_services ()[0], "Node");
 }
 EOF
-echo 'import fleet, thriftps_shared_memory; print("python: ok")' > "$user/python_client.py"
+echo 'import fleet, thriftps.tensor; print("python: ok")' > "$user/python_client.py"
 cp "$here/user_test.py" "$user/thriftps_test.py"
 
 options=(--noshow_progress --color=no --nosandbox_debug --experimental_repository_disable_download
