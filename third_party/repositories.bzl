@@ -135,13 +135,6 @@ def thriftps_repositories():
         debian = "libisal-dev",
     )
     pkg_config_library(
-        name = "thriftps_uring",
-        package = "liburing",
-        at_least = "2.3",
-        debian = "liburing-dev",
-        headers = ["liburing.h", "liburing/**/*.h"],
-    )
-    pkg_config_library(
         name = "thriftps_openssl",
         package = "openssl",
         at_least = "3.0.0",

@@ -28,7 +28,7 @@ sed -i -E 's/\<toString_/tps_wire_toString_/g' "$generated"/*
 mkdir -p "$generated/plugin/glib"
 /usr/bin/python3 plugin/glib/handlers.py "$generated"/plugin/glib/handlers.{h,c} thrift/*.thrift
 
-read -ra packages < <(pkg-config --cflags thrift_c_glib gio-2.0 json-glib-1.0 openblas libxxhash liburing libsoup-3.0)
+read -ra packages < <(pkg-config --cflags thrift_c_glib gio-2.0 json-glib-1.0 openblas libxxhash libsoup-3.0)
 flags=(-std=c11 -D_GNU_SOURCE -DTPS_NO_TARGET_CLONES -pthread -iquote . -isystem "$generated")
 for flag in "${packages[@]}"; do
   flags+=("${flag/#-I/-isystem}")

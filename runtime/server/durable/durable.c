@@ -931,7 +931,7 @@ tps_durable_wait (TpsDurable *durable, GError **error)
 static TpsDisk *
 new_disk (TpsFaultPlan *faults)
 {
-  TpsDisk *disk = tps_disk_new ();
+  TpsDisk *disk = tps_disk_new_posix ();
 
   return faults != NULL ? tps_faulty_disk_new (disk, faults) : disk;
 }

@@ -64,8 +64,8 @@ typedef struct
   const gchar *folder;      /* the data directory; NULL = none, for servers without a TpsDurable */
   TpsDurability durability; /* of the model, and of tables that set none; 0 = COMMIT */
   gint64 interval_ns;       /* 0 = TPS_DURABILITY_INTERVAL_NS */
-  TpsDisk *disk;            /* borrowed; NULL = tps_disk_new() */
-  TpsFaultPlan *faults;     /* injected into tps_disk_new(); borrowed; NULL = none */
+  TpsDisk *disk;            /* borrowed; NULL = tps_disk_new_posix() */
+  TpsFaultPlan *faults;     /* injected into that disk; borrowed; NULL = none */
   TpsLogOptions log;        /* `interval_ns` and `first_lsn` are not read */
   /* Automatic snapshots, while the state changes: one is due when this time has passed since the
    * start of the last one, or when the log has grown by this number of bytes since then. */

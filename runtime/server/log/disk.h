@@ -130,15 +130,6 @@ struct TpsDiskFile
  * system supports it. The caller owns the disk. Never fails. */
 TpsDisk *tps_disk_new_posix (void);
 
-/* As tps_disk_new_posix(), but each write and its sync are one submission to io_uring. NULL: the
- * kernel, or a filter on its system calls, refuses io_uring; the error gives the reason. */
-TpsDisk *tps_disk_new_uring (GError **error);
-
-/* Makes a disk with io_uring if it is available, otherwise a POSIX disk. The event disk_chosen
- * records the choice, and the reason for a refusal of io_uring. The caller owns the disk. Never
- * fails. */
-TpsDisk *tps_disk_new (void);
-
 /* Calls the disk's free(). */
 void tps_disk_free (TpsDisk *disk);
 

@@ -1,10 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/server/log/posix_disk.h"
+#include "runtime/server/log/disk.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -13,6 +15,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/server/log/disk_error.h"
+#include "runtime/server/log/disk_share.h"
 
 #define FILE_MODE 0600
 #define FOLDER_MODE 0700
@@ -21,6 +24,22 @@
 /* This number of concurrent direct writes of a few MiB keeps a fast disk busy. A slow disk does not
  * benefit from more. */
 #define N_WRITERS 4
+
+typedef struct
+{
+  TpsDisk base;
+  TpsDiskShare share;
+} TpsPosixDisk;
+
+typedef struct
+{
+  TpsDiskFile base;
+  gint fd;
+  atomic_bool is_direct; /* several threads may write */
+  gboolean is_background;
+  TpsDiskShare *share; /* of the disk */
+  gchar *path;
+} TpsPosixFile;
 
 static TpsPosixFile *
 posix_file (TpsDiskFile *file)
@@ -36,8 +55,7 @@ fail (GError **error, const gchar *operation, const TpsPosixFile *file)
 
 /* ---- one file -------------------------------------------------------------------------------- */
 
-/* Without O_NONBLOCK, opening a FIFO without a writer would block for ever. Writable files must not
- * have this flag, because io_uring would refuse writes that have to wait. */
+/* Without O_NONBLOCK, opening a FIFO for reading would block for ever if it has no writer. */
 static gint
 open_flags (guint flags)
 {
@@ -458,9 +476,11 @@ posix_free (TpsDisk *disk)
   g_free (disk);
 }
 
-void
-tps_posix_disk_init (TpsPosixDisk *disk)
+TpsDisk *
+tps_disk_new_posix (void)
 {
+  TpsPosixDisk *disk = g_new (TpsPosixDisk, 1);
+
   tps_disk_share_init (&disk->share);
   disk->base = (TpsDisk) {
     .n_writers = N_WRITERS,
@@ -483,13 +503,5 @@ tps_posix_disk_init (TpsPosixDisk *disk)
     .lock = posix_lock,
     .free = posix_free,
   };
-}
-
-TpsDisk *
-tps_disk_new_posix (void)
-{
-  TpsPosixDisk *disk = g_new (TpsPosixDisk, 1);
-
-  tps_posix_disk_init (disk);
   return &disk->base;
 }

@@ -29,7 +29,6 @@ NEEDED = {
     "libjson-glib-1.0.so.0",
     "libthrift_c_glib.so.0",
     "libssl.so.3",
-    "liburing.so.2",
     "libxxhash.so.0",
 }
 NOT_LINKED = re.compile(r"gloo|openblas|ibverbs|hiredis|gfortran|libstdc")

@@ -31,8 +31,7 @@ protected:
     std::string pattern = std::string (g_getenv ("TEST_TMPDIR")) + "/diskXXXXXX";
 
     disk_ = make_disk (&error);
-    if (disk_ == nullptr)
-      GTEST_SKIP () << "io_uring is refused here: " << error->message;
+    ASSERT_NE (disk_, nullptr) << error->message;
     ASSERT_NE (g_mkdtemp (pattern.data ()), nullptr);
     folder_ = pattern;
   }
@@ -42,8 +41,6 @@ protected:
   {
     const gchar *const no_faults[] = { nullptr };
 
-    if (std::string (GetParam ()) == "uring")
-      return tps_disk_new_uring (error);
     if (std::string (GetParam ()) == "posix")
       return tps_disk_new_posix ();
     plan_ = tps_fault_plan_new (no_faults, error);
@@ -362,7 +359,7 @@ TEST_P (DiskTest, TheLogWithItsThreads)
   tps_log_free (log);
 }
 
-INSTANTIATE_TEST_SUITE_P (Disks, DiskTest, testing::Values ("posix", "uring", "faulty"),
+INSTANTIATE_TEST_SUITE_P (Disks, DiskTest, testing::Values ("posix", "faulty"),
                           [] (const auto &tested) { return std::string (tested.param); });
 
 } // namespace

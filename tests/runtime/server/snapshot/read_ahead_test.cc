@@ -198,7 +198,7 @@ TEST_F (LargeTensors, MayBeOnARealDisk)
 {
   const char *tmp = getenv ("TEST_TMPDIR");
   std::string folder = std::string (tmp != nullptr ? tmp : "/tmp") + "/large-XXXXXX";
-  g_autoptr (TpsDisk) disk = tps_disk_new ();
+  g_autoptr (TpsDisk) disk = tps_disk_new_posix ();
 
   ASSERT_NE (mkdtemp (&folder[0]), nullptr);
   Write (disk, folder + "/f");
