@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The list that --tuning prints: the machine, and all values that depend on it. */
+/* The list that --tuning prints: the cores, and all values that depend on the machine. */
 
 #pragma once
 

@@ -71,7 +71,7 @@ stream_pages (guint8 *to, const guint8 *from)
 static void
 stream (guint8 *to, const guint8 *from, gsize n_bytes)
 {
-  gboolean is_side_by_side = tps_tuning_get ()->stream_pages == GROUP_PAGES;
+  gboolean is_side_by_side = tps_tuning_get ()->fetch_bytes > LINE_BYTES;
   /* The bytes before the first whole line of `to`. */
   gsize n_done = MIN (-(gsize) to % LINE_BYTES, n_bytes);
 

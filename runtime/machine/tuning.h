@@ -1,13 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* All values that depend on the machine, each derived by a rule from its cores and caches.
+/* Values that were measured: those that depend on the machine, and sizes of work and of copies that
+ * were best on every measured processor.
  *
- * The rules form one table (tuning.c). `thriftps_server --tuning` prints the table with the values,
- * and OPERATING.md explains the values. Code must read these values instead of having constants of
- * its own. The bounds of a rule are measured values: a cache larger than those of the measured
- * machines changes nothing.
- *
- * Reading a value takes a load, and a comparison that detects the first use.
+ * `thriftps_server --tuning` prints the values that depend on the machine, and OPERATING.md
+ * explains them. Reading a value takes a load, and a comparison that detects the first use.
  */
 
 #pragma once
@@ -18,18 +15,18 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  /* threads */
+  /* These values depend on the machine. The rules and the reasons are in tuning.c. */
   gsize io_threads;
   gsize workers;
   gsize tls_threads;
-  gsize max_helpers; /* of one computation, in addition to the thread that began it */
-
-  /* waiting */
+  gsize max_helpers;    /* of one computation, in addition to the thread that began it */
   gsize spin_us;        /* of an event loop before it sleeps; 0 = never */
   gsize spinning_loops; /* at a time */
-  gsize lock_spins;     /* attempts on a short lock before the core is yielded; >= 1 */
+  gsize row_presences;  /* the most counters of a table's readers; a power of two */
+  gsize fetch_bytes;    /* fetched by one prefetch: one or two cache lines */
 
-  /* the size of work, for the decision on the thread that does it */
+  /* The other values are constants. They are fields so that tests can change them. */
+  gsize lock_spins;           /* attempts on a short lock before the core is yielded; >= 1 */
   gsize wake_bytes;           /* can be read in about the time of waking a thread */
   gsize inline_bytes;         /* the most that an I/O thread works on while others may wait */
   gsize part_bytes;           /* of work that is shared with idle workers */
@@ -39,45 +36,37 @@ typedef struct
   gsize average_helper_bytes; /* of an average, that justify one more helper */
   gsize model_range_bytes;    /* these two are as above, for an update of the model */
   gsize model_helper_bytes;
-  gsize skinny_products;   /* the most multiplications of a product of matrices on one thread */
-  gsize pack_rows_bytes;   /* rows of a short sum from this size on are packed */
-  gsize pack_matrix_bytes; /* a matrix from this size on is packed for sums of its rows */
-
-  /* copies and sockets */
+  gsize skinny_products;     /* the most multiplications of a product of matrices on one thread */
+  gsize pack_rows_bytes;     /* rows of a short sum from this size on are packed */
+  gsize pack_matrix_bytes;   /* a matrix from this size on is packed for sums of its rows */
   gsize stream_bytes;        /* the least that is copied past the caches */
-  gsize stream_pages;        /* pages that such a copy writes side by side: 1 or 4 */
   gsize shared_stream_bytes; /* the least that other cores help to copy */
   gsize unix_buffer_bytes;   /* send buffer of a Unix socket */
   gsize reduce_slot_bytes;   /* of a rank, for sums in shared memory; equal in all processes */
-
-  /* blocks and prefetches */
-  gsize digest_block_bytes; /* of a gradient that is hashed and added up in one visit */
-  gsize row_ahead_bytes;    /* prefetched while rows are copied */
-  gsize pool_ahead_bytes;   /* prefetched while rows are pooled */
-  gsize fetch_bytes;        /* fetched by one prefetch; a power of two */
-  gsize row_version_bytes;  /* the most of a table's versions of rows */
-  gsize row_presences;      /* the most counters of a table's readers; a power of two */
+  gsize digest_block_bytes;  /* of a gradient that is hashed and added up in one visit */
+  gsize row_ahead_bytes;     /* prefetched while rows are copied */
+  gsize pool_ahead_bytes;    /* prefetched while rows are pooled */
+  gsize row_version_bytes;   /* the most of a table's versions of rows */
 } TpsTuning;
 
-/* A row of the table of rules, with its value. */
+/* A value that depends on the machine. The texts are static. */
 typedef struct
 {
   const gchar *name;
   gsize value;
-  const gchar *unit;    /* of the value: "threads", "us", "KiB", "MiB" ... */
-  gchar *derived_from;  /* the rule with its bounds: "L2 / 4, at most 256 KiB"; owned */
+  const gchar *unit;    /* "threads", "us", ... */
+  const gchar *rule;    /* "cores, 8 to 64; 2 on one core" */
   const gchar *purpose; /* the reason for the rule */
 } TpsTuningRow;
 
 /* Fills in `tuning` for `machine`. Reads no file and no clock. Thread: any. */
 void tps_tuning_derive (const TpsMachine *machine, TpsTuning *tuning);
 
-/* Returns the number of rows. Each field of TpsTuning has a row. */
+/* Returns the number of values that depend on the machine. */
 guint tps_tuning_count_rows (void);
 
-/* Describes row `i` of `tuning`. The caller must clear `row`. Thread: any. */
-void tps_tuning_get_row (const TpsTuning *tuning, guint i, TpsTuningRow *row);
-void tps_tuning_row_clear (TpsTuningRow *row);
+/* Returns row `i` of `tuning`. Thread: any. */
+TpsTuningRow tps_tuning_get_row (const TpsTuning *tuning, guint i);
 
 /* Returns the number of I/O threads of a server whose creator may run on `n_cores` cores. */
 gsize tps_tuning_count_io_threads (guint n_cores);
@@ -96,7 +85,5 @@ tps_tuning_get (void)
 
   return G_LIKELY (chosen != NULL) ? chosen : tps_tuning_choose ();
 }
-
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsTuningRow, tps_tuning_row_clear)
 
 G_END_DECLS

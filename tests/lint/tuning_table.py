@@ -13,7 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__
 MANUAL = os.path.join(ROOT, "OPERATING.md")
 SERVER = "plugin/app/thriftps_server"
 SECTION = "### Values that depend on the machine\n"
-MACHINE = ("name", "cores", "L1", "L2", "last level")
+MACHINE = ("name", "cores")
 ROW = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 
 

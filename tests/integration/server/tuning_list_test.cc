@@ -74,25 +74,20 @@ protected:
   }
 };
 
-TEST_F (TuningListTest, HasTheMachineAndEveryValueWithItsRule)
+TEST_F (TuningListTest, HasTheCoresAndEveryValueWithItsRule)
 {
   std::map<std::string, Line> lines = ReadList ({ "--tuning" });
   const TpsMachine *machine = tps_machine_get ();
 
-  for (const char *name : { "cores", "L1", "L2", "last level" })
-    EXPECT_EQ (lines.count (name), 1u) << name;
   EXPECT_EQ (lines["cores"].value, std::to_string (machine->n_cores));
-  EXPECT_EQ (lines["L1"].value, std::to_string (machine->l1_bytes / 1024));
-  EXPECT_EQ (lines["L2"].value, std::to_string (machine->l2_bytes / 1024));
-  EXPECT_EQ (lines.size (), 4 + tps_tuning_count_rows ());
+  EXPECT_EQ (lines.size (), 1 + tps_tuning_count_rows ());
   for (guint i = 0; i < tps_tuning_count_rows (); i++)
     {
-      g_auto (TpsTuningRow) row = {};
-      tps_tuning_get_row (tps_tuning_get (), i, &row);
+      TpsTuningRow row = tps_tuning_get_row (tps_tuning_get (), i);
       const Line &line = lines[row.name];
       EXPECT_EQ (line.value, std::to_string (row.value)) << row.name;
       EXPECT_EQ (line.unit, row.unit) << row.name;
-      EXPECT_EQ (line.derived_from, std::string (row.derived_from) + ": " + row.purpose);
+      EXPECT_EQ (line.derived_from, std::string (row.rule) + ": " + row.purpose);
     }
 }
 

@@ -19,7 +19,7 @@ const size_t kShared = tps_tuning_get ()->shared_stream_bytes;
 constexpr size_t kGuard = 256; // bytes around the copied range; a copy may start anywhere in it
 constexpr size_t kGroup = 4 * 4096;
 
-// The parameter is `stream_pages`, so that every processor tests both orders of the copy.
+// The parameter is `fetch_bytes`, so that every processor tests both orders of the copy.
 class StreamCopyTest : public testing::TestWithParam<size_t>
 {
 protected:
@@ -27,7 +27,7 @@ protected:
   {
     std::mt19937_64 dice (1);
 
-    tuning_.stream_pages = GetParam ();
+    tuning_.fetch_bytes = GetParam ();
     tps_tuning_chosen = &tuning_;
     for (uint8_t &byte : from_)
       byte = static_cast<uint8_t> (dice ());
@@ -57,7 +57,7 @@ protected:
   std::vector<uint8_t> from_, to_;
 };
 
-INSTANTIATE_TEST_SUITE_P (Orders, StreamCopyTest, testing::Values (size_t { 1 }, size_t { 4 }),
+INSTANTIATE_TEST_SUITE_P (Orders, StreamCopyTest, testing::Values (size_t { 64 }, size_t { 128 }),
                           [] (const auto &order) {
                             return order.param == 1 ? "OnePageAfterTheOther"
                                                     : "FourPagesSideBySide";
