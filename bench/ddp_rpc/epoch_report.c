@@ -203,61 +203,6 @@ tps_epoch_report_format_rates (TpsBenchResults *results)
   return tps_grid_free_to_string (make_rates (results));
 }
 
-/* -- CSV -- */
-
-static void
-add_original_row (TpsGrid *grid, const gchar *name, const GArray *epochs, gint64 epoch_samples)
-{
-  gdouble numbers[2 * G_N_ELEMENTS (original_percents)];
-
-  for (guint i = 0; i < G_N_ELEMENTS (original_percents); i++)
-    {
-      numbers[2 * i] = tps_percentile (epochs, original_percents[i]) / 1e3;
-      numbers[2 * i + 1] = (gdouble) epoch_samples / numbers[2 * i];
-    }
-  tps_grid_add_row (grid, name, numbers);
-}
-
-static TpsGrid *
-make_original (TpsBenchResults *results)
-{
-  static const gchar *const headers[] = { "",        "p50 (s)",  "p50 (/s)", "p75 (s)", "p75 (/s)",
-                                          "p90 (s)", "p90 (/s)", "p95 (s)",  "p95 (/s)" };
-  TpsGrid *grid = tps_grid_new (headers, G_N_ELEMENTS (headers));
-  gint64 epoch_samples = 0;
-
-  G_STATIC_ASSERT (G_N_ELEMENTS (headers) == 1 + 2 * G_N_ELEMENTS (original_percents));
-  for (guint i = 0; i < count_trainers (results); i++)
-    {
-      const TpsBenchOutcome *trainer = get_trainer (results, i);
-      const GArray *epochs = get_epochs (results, trainer->rank);
-      g_autofree gchar *name = g_strdup_printf ("Trainer%d", trainer->rank);
-
-      if (epochs != NULL)
-        add_original_row (grid, name, epochs, trainer->epoch_samples);
-      epoch_samples += trainer->epoch_samples;
-    }
-  if (get_epochs (results, -1) != NULL)
-    add_original_row (grid, "All", get_epochs (results, -1), epoch_samples);
-  return grid;
-}
-
-static gboolean
-write_grid (TpsGrid *grid, const gchar *folder, const gchar *name, GError **error)
-{
-  g_autofree gchar *text = tps_grid_free_to_csv (grid);
-  g_autofree gchar *path = g_build_filename (folder, name, NULL);
-
-  return g_file_set_contents (path, text, -1, error);
-}
-
-gboolean
-tps_epoch_report_write_csv (TpsBenchResults *results, const gchar *folder, GError **error)
-{
-  return write_grid (make_original (results), folder, "original.csv", error)
-         && write_grid (make_rates (results), folder, "rates.csv", error);
-}
-
 /* -- comparison with peers -- */
 
 typedef struct

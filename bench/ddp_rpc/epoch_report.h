@@ -21,10 +21,6 @@ gchar *tps_epoch_report_format_original (TpsBenchResults *results);
  * p99. The caller owns the result. */
 gchar *tps_epoch_report_format_rates (TpsBenchResults *results);
 
-/* Writes original.csv and rates.csv, with the same numbers, to `folder`. Errors: those of
- * g_file_set_contents(). */
-gboolean tps_epoch_report_write_csv (TpsBenchResults *results, const gchar *folder, GError **error);
-
 /* Formats our medians over the passes next to those of each peer (of TpsPeer). The caller owns the
  * result. */
 gchar *tps_epoch_report_format_ratios (TpsBenchResults *ours, GPtrArray *peers);

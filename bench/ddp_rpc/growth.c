@@ -98,16 +98,6 @@ tps_growth_format (const TpsGrowth *growth, TpsBenchResults *results)
   return g_strconcat (table, growth->skipped, NULL);
 }
 
-gboolean
-tps_growth_write_csv (const TpsGrowth *growth, TpsBenchResults *results, const gchar *folder,
-                      GError **error)
-{
-  g_autofree gchar *text = tps_grid_free_to_csv (make_grid (growth, results));
-  g_autofree gchar *path = g_build_filename (folder, "growth.csv", NULL);
-
-  return g_file_set_contents (path, text, -1, error);
-}
-
 void
 tps_growth_add_output (const TpsGrowth *growth, TpsBenchResults *results, TpsBenchOutput *output)
 {

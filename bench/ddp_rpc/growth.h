@@ -29,10 +29,6 @@ gsize tps_growth_get_available_bytes (void);
  * caller owns the result. */
 gchar *tps_growth_format (const TpsGrowth *growth, TpsBenchResults *results);
 
-/* Writes the same table as growth.csv to `folder`. Errors: those of g_file_set_contents(). */
-gboolean tps_growth_write_csv (const TpsGrowth *growth, TpsBenchResults *results,
-                               const gchar *folder, GError **error);
-
 /* Adds a figure "epoch, N rows" for each size, and the sizes that are left out. */
 void tps_growth_add_output (const TpsGrowth *growth, TpsBenchResults *results,
                             TpsBenchOutput *output);

@@ -248,15 +248,6 @@ print_report (gpointer user_data, TpsBenchResults *ours, GPtrArray *peers)
           tps_bench_describe_python ());
 }
 
-static gboolean
-write_csv (gpointer user_data, TpsBenchResults *ours, const gchar *folder, GError **error)
-{
-  const TpsDdpRpcWork *work = user_data;
-
-  return tps_epoch_report_write_csv (ours, folder, error)
-         && (!work->options.growth || tps_growth_write_csv (&work->growth, ours, folder, error));
-}
-
 static void
 add_output (gpointer user_data, TpsBenchResults *ours, GPtrArray *peers, TpsBenchOutput *output)
 {
@@ -279,7 +270,6 @@ tps_ddp_rpc_get_program (const TpsDdpRpcWork *work)
     .print_head = print_head,
     .start_peers = start_peers,
     .print_report = print_report,
-    .write_csv = write_csv,
     .add_output = add_output,
   };
 }

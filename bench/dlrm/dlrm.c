@@ -367,24 +367,6 @@ add_output (gpointer user_data, TpsBenchOutput *output)
     }
 }
 
-static gboolean
-write_csv (gpointer user_data, GError **error)
-{
-  const Dlrm *bench = user_data;
-  const gchar *folder = bench->options->run.csv;
-  g_autofree gchar *text = NULL, *path = NULL;
-
-  if (folder == NULL)
-    return TRUE;
-  text = tps_dlrm_phases_format_csv (bench->figures, SERVERS, ROW);
-  path = g_build_filename (folder, "phases.csv", NULL);
-  if (g_mkdir_with_parents (folder, 0777) == 0)
-    return g_file_set_contents (path, text, -1, error);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "--csv=%s: the folder cannot be created",
-               folder);
-  return FALSE;
-}
-
 static gint
 run_benchmark (const TpsDlrmOptions *options)
 {
@@ -398,7 +380,6 @@ run_benchmark (const TpsDlrmOptions *options)
     .style = &style,
     .print_report = print_report,
     .add_output = add_output,
-    .write_more = write_csv,
   };
   Dlrm bench = { .options = options };
 

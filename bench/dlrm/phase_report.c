@@ -35,8 +35,8 @@ add_up (const GArray *samples)
   return sum;
 }
 
-static TpsGrid *
-make_grid (const TpsFigures *figures, const gchar *system, const gchar *row)
+gchar *
+tps_dlrm_phases_format (const TpsFigures *figures, const gchar *system, const gchar *row)
 {
   g_autofree gchar *title = g_strdup_printf ("%s, ms", system);
   const gchar *const headers[] = { title, "p50", "p95", "p99", "share, %" };
@@ -53,17 +53,5 @@ make_grid (const TpsFigures *figures, const gchar *system, const gchar *row)
 
       tps_grid_add_row (grid, tps_dlrm_phase_name (phase), numbers);
     }
-  return grid;
-}
-
-gchar *
-tps_dlrm_phases_format (const TpsFigures *figures, const gchar *system, const gchar *row)
-{
-  return tps_grid_free_to_string (make_grid (figures, system, row));
-}
-
-gchar *
-tps_dlrm_phases_format_csv (const TpsFigures *figures, const gchar *system, const gchar *row)
-{
-  return tps_grid_free_to_csv (make_grid (figures, system, row));
+  return tps_grid_free_to_string (grid);
 }

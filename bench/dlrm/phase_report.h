@@ -20,8 +20,4 @@ void tps_dlrm_phases_add (TpsFigures *figures, const gchar *system, const gchar 
  * of all steps. The caller owns the result. */
 gchar *tps_dlrm_phases_format (const TpsFigures *figures, const gchar *system, const gchar *row);
 
-/* Formats the same table as comma-separated values. The caller owns the result. */
-gchar *tps_dlrm_phases_format_csv (const TpsFigures *figures, const gchar *system,
-                                   const gchar *row);
-
 G_END_DECLS

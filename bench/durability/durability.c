@@ -206,14 +206,6 @@ print_report (gpointer user_data)
     printf ("not measured: %s\n", (gchar *) bench->skips->pdata[i]);
 }
 
-static gboolean
-write_more (gpointer user_data, GError **error)
-{
-  const TpsDurabilityBench *bench = user_data;
-
-  return bench->timeline.lookups == NULL || tps_durability_plot (bench, error);
-}
-
 static gint
 run_benchmark (TpsDurabilityOptions *options)
 {
@@ -226,14 +218,11 @@ run_benchmark (TpsDurabilityOptions *options)
     .style = &style,
     .print_report = print_report,
     .add_output = add_output,
-    .write_more = write_more,
   };
   TpsDurabilityBench bench = { .options = options,
                                .skips = g_ptr_array_new_with_free_func (g_free) };
   gint status = tps_benchmark_run (&benchmark, &options->run, &bench);
 
-  g_clear_pointer (&bench.timeline.lookups, g_array_unref);
-  g_clear_pointer (&bench.timeline.pushes, g_array_unref);
   g_ptr_array_unref (bench.skips);
   g_free (bench.server.data_dir);
   g_free (bench.fio);

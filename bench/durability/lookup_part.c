@@ -130,39 +130,6 @@ run_lookups (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, 
   return TRUE;
 }
 
-/* -- the plot -- */
-
-/* Records a snapshot and then a restart while both kinds of clients run. */
-static gboolean
-record (Mixed *mixed, TpsDurabilityTimeline *timeline, GError **error)
-{
-  TpsDurabilityBench *bench = mixed->bench;
-  gdouble seconds = bench->options->seconds;
-
-  if (!tps_durability_wait (bench, seconds, error)
-      || !write_snapshot (bench, &timeline->snapshot_ns, &timeline->snapshot_end_ns, error)
-      || !tps_durability_wait (bench, seconds, error))
-    return FALSE;
-  timeline->kill_ns = tps_clock_now_ns ();
-  if (!tps_durability_restart_large_server (bench, NULL, error))
-    return FALSE;
-  timeline->live_ns = tps_clock_now_ns ();
-  return tps_durability_wait (bench, seconds, error)
-         && finish_mixed (mixed, &timeline->lookups, &timeline->pushes, error);
-}
-
-/* Runs only in the last round, because one plot is sufficient. */
-static gboolean
-run_timeline (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GError **error)
-{
-  TpsDurabilityBench *bench = data;
-  g_auto (Mixed) mixed = { 0 };
-
-  if (++bench->n_timelines < (guint) bench->options->run.repeats)
-    return TRUE;
-  return start_mixed (&mixed, bench, error) && record (&mixed, &bench->timeline, error);
-}
-
 /* -- tasks -- */
 
 static void
@@ -183,20 +150,10 @@ add_task (TpsDurabilityBench *bench, const gchar *system)
 gboolean
 tps_durability_prepare_lookups (TpsDurabilityBench *bench, GError **error)
 {
-  TpsTask plot = { .title = "a snapshot and a restart for the plot",
-                   .run = run_timeline,
-                   .bench = bench,
-                   .no_warm_up = TRUE };
-
   if (tps_durability_get_large_server (bench, error) == NULL)
     return FALSE;
   tps_engine_begin_row (bench->run->engine);
   add_task (bench, WITHOUT);
   add_task (bench, DURING);
-  if (bench->options->plot == NULL)
-    return TRUE;
-  plot.measured_s = (4 * bench->options->seconds + 4) / bench->options->run.repeats;
-  tps_engine_begin_row (bench->run->engine);
-  tps_engine_add (bench->run->engine, &plot);
   return TRUE;
 }

@@ -133,7 +133,6 @@ check (TpsDurabilityOptions *o, GError **error)
   tps_flags_default_to (&o->disk, DEFAULT_DISK);
   tps_flags_resolve_path (&o->disk);
   tps_flags_resolve_path (&o->server_binary);
-  tps_flags_resolve_path (&o->plot);
   return tps_run_flags_finish (&o->run, none, error)
          && (o->only == NULL || tps_flags_check_word ("only", o->only, parts, error))
          && tps_flags_check_number ("rows", o->n_rows, MAX (o->n_clients, 1), 100000000, error)
@@ -171,8 +170,6 @@ add_entries (GOptionContext *context, TpsDurabilityOptions *o)
       "PART" },
     { "server-binary", 0, 0, G_OPTION_ARG_FILENAME, &o->server_binary,
       "the thriftps_server to measure (ours)", "FILE" },
-    { "plot", 0, 0, G_OPTION_ARG_FILENAME, &o->plot,
-      "draw lookups and pushes through a snapshot and a restart, as .svg or .png", "FILE" },
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };
 
@@ -208,7 +205,6 @@ tps_durability_options_clear (TpsDurabilityOptions *o)
   g_free (o->disk);
   g_free (o->only);
   g_free (o->server_binary);
-  g_free (o->plot);
   tps_run_flags_clear (&o->run);
 }
 

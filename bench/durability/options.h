@@ -21,7 +21,6 @@ typedef struct
   gboolean no_peers;
   gchar *only; /* a single part of the benchmark; NULL = all parts */
   gchar *server_binary;
-  gchar *plot;
   TpsRunFlags run;
 } TpsDurabilityOptions;
 

@@ -19,13 +19,6 @@ G_BEGIN_DECLS
 #define TPS_DURABILITY_ROCKSDB "RocksDB synced"
 #define TPS_DURABILITY_TORCH "torch.save"
 
-/* The recorded period of the plot; times are those of tps_clock_now_ns(). */
-typedef struct
-{
-  gint64 snapshot_ns, snapshot_end_ns, kill_ns, live_ns;
-  GArray *lookups, *pushes; /* of TpsDurabilityCall; owned; NULL = not recorded */
-} TpsDurabilityTimeline;
-
 /* The state that the parts share. */
 typedef struct
 {
@@ -40,9 +33,6 @@ typedef struct
   TpsChild *rocksdb, *torch;         /* NULL = not measured */
   TpsDurabilityServerOptions server; /* of `large_server`, which the first use starts */
   TpsDurabilityServer *large_server;
-  /* number of rounds in which the plot's task was called */
-  guint n_timelines;
-  TpsDurabilityTimeline timeline;
 } TpsDurabilityBench;
 
 /* The quantities of figures. */
@@ -67,7 +57,7 @@ void tps_durability_skip (TpsDurabilityBench *bench, const gchar *what, const gc
 TpsDurabilityServer *tps_durability_get_large_server (TpsDurabilityBench *bench, GError **error);
 
 /* Kills the server of the large table and starts it again. Blocks. `*seconds` receives the time of
- * the start; NULL = not needed. Errors: those of tps_durability_server_start(). */
+ * the start. Errors: those of tps_durability_server_start(). */
 gboolean tps_durability_restart_large_server (TpsDurabilityBench *bench, gdouble *seconds,
                                               GError **error);
 
@@ -82,9 +72,5 @@ gboolean tps_durability_prepare_pushes (TpsDurabilityBench *bench, GError **erro
 gboolean tps_durability_prepare_snapshots (TpsDurabilityBench *bench, GError **error);
 gboolean tps_durability_prepare_lookups (TpsDurabilityBench *bench, GError **error);
 gboolean tps_durability_prepare_restarts (TpsDurabilityBench *bench, GError **error);
-
-/* Draws bench->timeline to options->plot. Blocks. Errors: UNAVAILABLE (gnuplot is missing or
- * fails). */
-gboolean tps_durability_plot (const TpsDurabilityBench *bench, GError **error);
 
 G_END_DECLS

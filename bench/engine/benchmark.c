@@ -39,13 +39,6 @@ check_outputs (const TpsRunFlags *flags, GError **error)
                    folder, g_strerror (errno));
       return FALSE;
     }
-  if (flags->csv != NULL
-      && (g_mkdir_with_parents (flags->csv, 0777) != 0 || access (flags->csv, W_OK) != 0))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "--csv: cannot write into %s: %s",
-                   flags->csv, g_strerror (errno));
-      return FALSE;
-    }
   return TRUE;
 }
 
@@ -122,9 +115,7 @@ report (const Life *life, GError **error)
     print_figures (life->run.figures);
   if (benchmark->print_report != NULL)
     benchmark->print_report (life->user_data);
-  return (life->flags->json == NULL || write_json (life, error))
-         && (benchmark->write_more == NULL || benchmark->write_more (life->user_data, error))
-         && finish_output (error);
+  return (life->flags->json == NULL || write_json (life, error)) && finish_output (error);
 }
 
 static gboolean

@@ -50,8 +50,6 @@ typedef struct
   void (*print_report) (gpointer user_data);
   /* Optional: adds figures, peers, ratios and facts to --json. */
   void (*add_output) (gpointer user_data, TpsBenchOutput *output);
-  /* Optional: writes the files that other flags name. */
-  gboolean (*write_more) (gpointer user_data, GError **error);
 } TpsBenchmark;
 
 /* Runs the benchmark and prints errors to stderr. Returns the exit status: 0 success, 1 a system

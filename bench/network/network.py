@@ -117,7 +117,6 @@ def parse_flags(argv):
     add("--flag", action="append", default=[], metavar="FLAG",
         help="a further flag of parameter_server, for all roles; may be repeated")
     add("--json", metavar="FILE", help="write everything, samples included")
-    add("--csv", metavar="DIR", help="write the table as network.csv into a folder")
     add("--full", action="store_true", help="more steps and servers, about 20 minutes")
     add("--smoke", action="store_true", help="a small model and few cases, seconds in all")
     flags = parser.parse_args(argv)
@@ -137,10 +136,9 @@ def fill_defaults(flags):
     default("compress", compressions, ["none"], compressions)
     default("servers", [1], [1], [1, 2])
     default("steps", 2, 2, 5)
-    for name in ("json", "csv"):  # Bazel starts this program in another folder
-        if getattr(flags, name):
-            setattr(flags, name, os.path.abspath(os.path.join(
-                os.environ.get("BUILD_WORKING_DIRECTORY", ""), getattr(flags, name))))
+    if flags.json:  # Bazel starts this program in another folder
+        flags.json = os.path.abspath(os.path.join(os.environ.get("BUILD_WORKING_DIRECTORY", ""),
+                                                  flags.json))
 
 
 def list_cases(flags):
@@ -329,8 +327,6 @@ def main(argv):
         print("network: %s" % error, file=sys.stderr)
         return 1
     network_report.print_table(results)
-    if flags.csv:
-        network_report.write_csv(flags.csv, results)
     if flags.json:
         network_report.write_json(flags, results)
     return 0

@@ -1,8 +1,7 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The output of network.py: a line of progress, a table, CSV, JSON of schema 1."""
+"""The output of network.py: a line of progress, a table, JSON of schema 1."""
 
 import collections
-import csv
 import json
 import os
 import statistics
@@ -91,14 +90,6 @@ def print_table(results):
     print((FORMAT % HEAD).rstrip())
     for row in make_rows(results.measured):
         print((FORMAT % tuple(row)).rstrip())
-
-
-def write_csv(folder, results):
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, "network.csv"), "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(HEAD)
-        writer.writerows(make_rows(results.measured))
 
 
 def _figure(name, unit, samples):

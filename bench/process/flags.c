@@ -159,8 +159,6 @@ tps_run_flags_add (GOptionContext *context, TpsRunFlags *flags, const gchar *pee
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };
   const GOptionEntry of_passes[] = {
-    { "csv", 0, 0, G_OPTION_ARG_FILENAME, &flags->csv,
-      "write the tables as CSV files into a folder", "DIR" },
     { "peer", 0, 0, G_OPTION_ARG_STRING, &flags->peer, peers, "NAME" },
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };
@@ -177,7 +175,6 @@ tps_run_flags_finish (TpsRunFlags *flags, const gchar *const *peers, GError **er
   if (flags->repeats == TPS_FLAGS_NOT_GIVEN)
     flags->repeats = flags->peer != NULL ? 5 : 1;
   tps_flags_resolve_path (&flags->json);
-  tps_flags_resolve_path (&flags->csv);
   return tps_flags_check_number ("repeats", flags->repeats, 1, 1000, error)
          && (flags->peer == NULL || tps_flags_check_word ("peer", flags->peer, peers, error));
 }
@@ -186,6 +183,5 @@ void
 tps_run_flags_clear (TpsRunFlags *flags)
 {
   g_clear_pointer (&flags->json, g_free);
-  g_clear_pointer (&flags->csv, g_free);
   g_clear_pointer (&flags->peer, g_free);
 }

@@ -59,7 +59,6 @@ void tps_flags_add_number (GPtrArray *lines, const gchar *name, gdouble value);
 typedef struct
 {
   gchar *json;
-  gchar *csv;
   gchar *peer;
   gint repeats; /* TPS_FLAGS_NOT_GIVEN = 1, or 5 with a peer */
   gboolean smoke;
@@ -67,7 +66,7 @@ typedef struct
 } TpsRunFlags;
 
 /* Adds the flags to `context`. `peers` is the help text of --peer. With NULL, the benchmark has no
- * passes, no --peer and no --csv. `flags` must outlive the parsing. */
+ * passes, no --peer. `flags` must outlive the parsing. */
 void tps_run_flags_add (GOptionContext *context, TpsRunFlags *flags, const gchar *peers);
 
 /* Sets defaults, resolves paths and checks the values. `peers` lists the valid values of --peer and

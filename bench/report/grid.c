@@ -131,36 +131,3 @@ tps_grid_free_to_string (TpsGrid *grid)
   tps_grid_free (grid);
   return g_string_free (text, FALSE);
 }
-
-static void
-append_quoted (GString *text, const gchar *cell)
-{
-  g_auto (GStrv) parts = g_strsplit (cell, "\"", -1);
-  g_autofree gchar *doubled = g_strjoinv ("\"\"", parts);
-
-  g_string_append_printf (text, "\"%s\"", doubled);
-}
-
-gchar *
-tps_grid_free_to_csv (TpsGrid *grid)
-{
-  GString *text = g_string_new (NULL);
-
-  for (guint i = 0; i < grid->headers->len; i++)
-    {
-      g_string_append (text, i > 0 ? "," : "");
-      append_quoted (text, grid->headers->pdata[i]);
-    }
-  for (guint r = 0; r < grid->rows->len; r++)
-    {
-      gchar **cells = grid->rows->pdata[r];
-
-      g_string_append_c (text, '\n');
-      append_quoted (text, cells[0]);
-      for (guint i = 1; i < grid->headers->len; i++)
-        g_string_append_printf (text, ",%s", g_str_equal (cells[i], "-") ? "" : cells[i]);
-    }
-  g_string_append_c (text, '\n');
-  tps_grid_free (grid);
-  return g_string_free (text, FALSE);
-}

@@ -27,10 +27,6 @@ void tps_grid_add_row (TpsGrid *grid, const gchar *name, const gdouble *numbers)
  * result. */
 gchar *tps_grid_free_to_string (TpsGrid *grid);
 
-/* Returns the same cells as comma-separated values with quoted texts, and frees the grid. A NAN
- * becomes an empty value. The caller owns the result. */
-gchar *tps_grid_free_to_csv (TpsGrid *grid);
-
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsGrid, tps_grid_free)
 
 G_END_DECLS

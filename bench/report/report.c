@@ -2,8 +2,6 @@
 
 #include "bench/report/report.h"
 
-#include <errno.h>
-#include <glib/gstdio.h>
 #include <math.h>
 
 #include "bench/report/grid.h"
@@ -212,62 +210,4 @@ tps_bench_report_add_outcome (const TpsBenchResults *results, TpsBenchOutput *ou
       if (outcome->digest != NULL)
         tps_bench_output_add_fact (output, digest, outcome->digest);
     }
-}
-
-static gchar *
-format_csv (TpsBenchResults *results, const gchar *kind, gint rank)
-{
-  g_autoptr (GPtrArray) rows = tps_bench_results_get_series (results, kind, rank);
-  GString *text = g_string_new (
-      "name,min_ms,max_ms,mean_ms,variance_ms2,stdev_ms,p50_ms,p95_ms,p99_ms\n");
-
-  for (guint i = 0; i < rows->len; i++)
-    {
-      TpsBenchSeries *series = rows->pdata[i];
-      gdouble numbers[N_NUMBERS];
-
-      summarize (series, numbers);
-      g_string_append_printf (text, "\"%s\"", series->name);
-      for (guint j = 0; j < N_NUMBERS; j++)
-        if (isnan (numbers[j]))
-          g_string_append_c (text, ',');
-        else
-          g_string_append_printf (text, ",%.9g", numbers[j]);
-      g_string_append_c (text, '\n');
-    }
-  return g_string_free (text, FALSE);
-}
-
-static gboolean
-write_table (TpsBenchResults *results, const gchar *folder, const gchar *kind, gint rank,
-             GError **error)
-{
-  g_autofree gchar *text = format_csv (results, kind, rank);
-  g_autofree gchar *file = rank < 0 ? g_strdup_printf ("all_%s.csv", kind)
-                                    : g_strdup_printf ("%s=%d.csv", kind, rank);
-  g_autofree gchar *path = g_build_filename (folder, file, NULL);
-
-  return g_file_set_contents (path, text, -1, error);
-}
-
-gboolean
-tps_bench_report_write_csv (TpsBenchResults *results, const gchar *folder, GError **error)
-{
-  if (g_mkdir_with_parents (folder, 0777) != 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "--csv: cannot create the folder %s: %s", folder, g_strerror (errno));
-      return FALSE;
-    }
-  for (guint k = 0; k < G_N_ELEMENTS (kinds); k++)
-    {
-      g_autoptr (GArray) ranks = tps_bench_results_get_ranks (results, kinds[k]);
-
-      for (guint i = 0; i < ranks->len; i++)
-        if (!write_table (results, folder, kinds[k], g_array_index (ranks, gint, i), error))
-          return FALSE;
-      if (ranks->len > 0 && !write_table (results, folder, kinds[k], -1, error))
-        return FALSE;
-    }
-  return TRUE;
 }

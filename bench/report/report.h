@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The text report: the titles, rows and columns of the originals, with our columns on the right.
- * The same tables can be written as CSV files. */
+/* The text report: the titles, rows and columns of the originals, with our columns on the right. */
 
 #pragma once
 
@@ -32,9 +31,5 @@ void tps_bench_report_add_figures (TpsBenchResults *results, TpsBenchSystem *sys
 /* Adds the ratios of tps_bench_report_format_ratios() for rows that have a figure of the peer. */
 void tps_bench_report_add_ratios (TpsBenchResults *ours, TpsBenchResults *peer,
                                   TpsBenchOutput *output);
-
-/* Writes trainer=0.csv, …, all_trainer.csv, … to `folder`, and creates the folder if necessary.
- * Errors: INVALID_ARGUMENT (the folder cannot be created), and those of g_file_set_contents(). */
-gboolean tps_bench_report_write_csv (TpsBenchResults *results, const gchar *folder, GError **error);
 
 G_END_DECLS

@@ -49,8 +49,6 @@ add_entries (GOptionContext *context, TpsTransferOptions *o)
     { "idle", 0, 0, G_OPTION_ARG_INT, &o->idle,
       "such calls beside so many idle connections, and what these cost (0; 10000 with --full)",
       "N" },
-    { "plot", 0, 0, G_OPTION_ARG_FILENAME, &o->plot, "GB/s over bytes as .png or .svg (gnuplot)",
-      "FILE" },
     { "serve", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &o->serve, NULL, NULL },
     { "load", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &o->load, NULL, NULL },
     { "address", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &o->address, NULL, NULL },
@@ -97,7 +95,6 @@ fill_in_defaults (TpsTransferOptions *options)
     options->idle = options->full && options->seconds > 0
                         ? MIN (FULL_IDLE, tps_transfer_options_get_max_idle ())
                         : 0;
-  tps_flags_resolve_path (&options->plot);
 }
 
 static gboolean
@@ -185,8 +182,8 @@ void
 tps_transfer_options_clear (TpsTransferOptions *options)
 {
   gchar *strings[] = {
-    options->transport, options->system, options->op,      options->plot,
-    options->serve,     options->load,   options->address, options->certificate
+    options->transport, options->system,  options->op,          options->serve,
+    options->load,      options->address, options->certificate,
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (strings); i++)

@@ -28,7 +28,6 @@ typedef struct
   gint calls; /* 0 = chosen by the size */
   gint idle;
   gdouble seconds;
-  gchar *plot;
 
   gchar *serve, *load, *address, *certificate; /* for child processes */
 } TpsTransferOptions;

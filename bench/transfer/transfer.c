@@ -19,7 +19,7 @@
 #include "bench/engine/benchmark.h"
 #include "bench/transfer/calls/call_load.h"
 #include "bench/transfer/calls/idle.h"
-#include "bench/transfer/figures/plot.h"
+#include "bench/transfer/figures/transfer_figures.h"
 #include "bench/transfer/limits/raw.h"
 #include "bench/transfer/ours.h"
 #include "bench/transfer/plan.h"
@@ -365,16 +365,6 @@ output_idle (gpointer user_data, TpsBenchOutput *output)
     tps_transfer_output_idle (&transfer->idle, output);
 }
 
-static gboolean
-plot (gpointer user_data, GError **error)
-{
-  const Transfer *transfer = user_data;
-
-  return transfer->options->plot == NULL
-         || tps_transfer_plot (transfer->figures, transfer->specs, transfer->rows,
-                               transfer->options->plot, error);
-}
-
 static void
 free_system (gpointer system)
 {
@@ -392,7 +382,6 @@ run_benchmark (const TpsTransferOptions *options, const GPtrArray *specs)
     .style = &tps_transfer_figure_style,
     .print_report = print_more,
     .add_output = output_idle,
-    .write_more = plot,
   };
   Transfer transfer = { .options = options,
                         .specs = specs,

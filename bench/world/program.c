@@ -212,19 +212,6 @@ add_output (gpointer user_data, TpsBenchOutput *output)
   run->program->add_output (run->user_data, run->ours, run->peers, output);
 }
 
-static gboolean
-write_csv (gpointer user_data, GError **error)
-{
-  Run *run = user_data;
-  const gchar *folder = run->flags->csv;
-
-  if (folder == NULL)
-    return TRUE;
-  if (run->program->write_csv != NULL)
-    return run->program->write_csv (run->user_data, run->ours, folder, error);
-  return tps_bench_report_write_csv (run->ours, folder, error);
-}
-
 static gint
 run_role (const Run *run)
 {
@@ -249,7 +236,6 @@ tps_program_run (const TpsProgram *program, const TpsWorld *world, const TpsRunF
     .stop = stop,
     .print_report = print_report,
     .add_output = add_output,
-    .write_more = write_csv,
   };
   Run run = { .program = program, .world = world, .flags = flags, .user_data = user_data };
   gint status;

@@ -37,11 +37,6 @@ typedef struct
   /* Prints the report to stdout. */
   void (*print_report) (gpointer user_data, TpsBenchResults *ours, GPtrArray *peers);
 
-  /* Optional: writes the tables of the report to `folder`, which exists. The default is the tables
-   * of all roles. */
-  gboolean (*write_csv) (gpointer user_data, TpsBenchResults *ours, const gchar *folder,
-                         GError **error);
-
   /* Adds figures, peers, ratios and facts to --json. */
   void (*add_output) (gpointer user_data, TpsBenchResults *ours, GPtrArray *peers,
                       TpsBenchOutput *output);

@@ -89,19 +89,13 @@ TEST_F (Results, KindsThatAreNotThereAreNotReported)
   tps_bench_results_free (empty);
 }
 
-TEST_F (Results, CsvAndJsonHoldTheFigures)
+TEST_F (Results, JsonHoldsTheFigures)
 {
   g_autofree gchar *folder = g_dir_make_tmp ("results-XXXXXX", nullptr);
-  g_autofree gchar *csv = g_build_filename (folder, "trainer=0.csv", nullptr);
   g_autofree gchar *json = g_build_filename (folder, "out.json", nullptr);
-  g_autofree gchar *csv_text = nullptr, *json_text = nullptr;
+  g_autofree gchar *json_text = nullptr;
   g_autoptr (GPtrArray) flags = g_ptr_array_new ();
   g_auto (TpsBenchOutput) output;
-
-  ASSERT_TRUE (tps_bench_report_write_csv (results_, folder, nullptr));
-  ASSERT_TRUE (g_file_get_contents (csv, &csv_text, nullptr, nullptr));
-  EXPECT_NE (std::string (csv_text).find ("\"a,y\",4,4,4,0,0,4,4,4\n"), std::string::npos)
-      << csv_text;
 
   tps_bench_output_init (&output, "parameter_server", flags);
   tps_bench_report_add_figures (results_, &output.ours);
@@ -152,14 +146,6 @@ TEST_F (Results, OutcomesOfPassesAreCollected)
   ASSERT_EQ (outcomes->len, 1u);
   EXPECT_EQ (g_array_index (outcomes, TpsBenchOutcome, 0).losses->len, 2u);
   EXPECT_EQ (g_array_index (outcomes, TpsBenchOutcome, 0).digest[1], '2');
-}
-
-TEST_F (Results, CsvIntoAFileIsAnError)
-{
-  g_autoptr (GError) error = nullptr;
-
-  EXPECT_FALSE (tps_bench_report_write_csv (results_, "/proc/version/x", &error));
-  EXPECT_NE (std::string (error->message).find ("--csv"), std::string::npos);
 }
 
 } // namespace

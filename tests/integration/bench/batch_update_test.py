@@ -108,7 +108,7 @@ class BatchUpdate(launcher.TestCase):
         text = self.run_well("--help").stdout
         for flag in ("ntrainer", "batches", "batch-size", "in-features", "out-features", "lr",
                      "momentum", "min-trainers", "max-staleness", "rpc-timeout", "transport",
-                     "no-shared-memory", "seed", "json", "csv", "smoke", "repeats", "peer",
+                     "no-shared-memory", "seed", "json", "smoke", "repeats", "peer",
                      "verbose"):
             self.assertIn("--" + flag, text)
 

@@ -1,7 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 """//bench:ddp_rpc as users run it: its flags, its reports, its refusals and its failures."""
 
-import csv
 import os
 import re
 import signal
@@ -63,22 +62,6 @@ class DdpRpc(launcher.TestCase):
                 if "--rank=%d" % rank in file.read().split("\0"):
                     return pid
         raise AssertionError("no process of rank %d" % rank)
-
-    def test_csv_holds_the_tables_that_are_printed(self):
-        text = self.run_well("--smoke", "--csv=tables").stdout
-        folder = os.path.join(self.folder, "tables")
-        self.assertEqual(sorted(os.listdir(folder)), ["original.csv", "rates.csv"])
-        for name, columns in (("original.csv", 9), ("rates.csv", 10)):
-            with self.subTest(name=name), \
-                    open(os.path.join(folder, name), encoding="utf-8", newline="") as file:
-                header, *rows = list(csv.reader(file))
-                self.assertEqual([len(row) for row in [header, *rows]], [columns] * 4)
-                self.assertEqual([row[0] for row in rows], ["Trainer0", "Trainer1", "All"])
-                for row in rows:
-                    self.assertIn(row[0], text)
-        with open(os.path.join(folder, "rates.csv"), encoding="utf-8", newline="") as file:
-            for row in list(csv.reader(file))[1:]:
-                self.assertRegex(text, r"\| %s +\| +%s +\|" % (row[0], re.escape(row[1])))
 
     def test_the_head_says_which_cuda_there_is(self):
         self.assertRegex(self.run_well("--smoke").stdout,

@@ -70,7 +70,6 @@ FLAGS = [
     ("--preprocess-data=Nobody", "--preprocess-data", "Nobody", "preprocess_dummy_data"),
     ("--backend=mpi", "--backend", "mpi", "gloo"),
     ("--json=/nonexistent/out.json", "--json", "/nonexistent", "No such file"),
-    ("--csv=/proc/version/tables", "--csv", "/proc/version/tables"),
     ("--data-config-path=/nonexistent.json", "/nonexistent.json", "No such file"),
     ("--data-config-path=/dev/zero", "/dev/zero", "not a regular file"),
     ("--model-config-path=/nonexistent.json", "/nonexistent.json"),

@@ -1,8 +1,7 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The output of a run for users and for programs: the originals' titles, rows and columns, JSON,
-CSV."""
+"""The output of a run for users and for programs: the originals' titles, rows and columns,
+JSON."""
 
-import csv
 import json
 import math
 import os
@@ -13,7 +12,7 @@ import junit
 import launcher
 import report
 
-FLAGS = ["--smoke", "--batch-size=4", "--json=out.json", "--csv=tables/of/this"]
+FLAGS = ["--smoke", "--batch-size=4", "--json=out.json"]
 N_STEPS = 8  # 64 samples in batches of 4, for 2 trainers
 
 
@@ -101,23 +100,6 @@ class OneRun(launcher.TestCase):
                 "batch_level_metric,batch_all", "forward_metric,forward_pass",
                 "backward_metric,backward"))):
             self.assertLessEqual(forward + backward, step)
-
-    def test_csv_holds_the_tables(self):
-        folder = os.path.join(self.folder, "tables/of/this")
-        self.assertEqual(sorted(os.listdir(folder)),
-                         ["all_server.csv", "all_trainer.csv", "server=2.csv",
-                          "trainer=0.csv", "trainer=1.csv"])
-        for title, _, rows in self.tables:  # of this run, which overwrote the files of the first
-            path = os.path.join(folder, title.replace("all ", "all_") + ".csv")
-            with self.subTest(title=title), open(path, encoding="utf-8", newline="") as file:
-                header, *lines = list(csv.reader(file))
-                self.assertEqual(header,
-                                 ["name", "min_ms", "max_ms", "mean_ms", "variance_ms2", "stdev_ms",
-                                  "p50_ms", "p95_ms", "p99_ms"])
-                self.assertEqual([line[0] for line in lines], list(rows))
-                for line in lines:
-                    for cell, number in zip(line[1:], rows[line[0]]):
-                        self.assertTrue(math.isclose(float(cell), number, rel_tol=1e-5))
 
 
 class Shapes(launcher.TestCase):
@@ -211,7 +193,7 @@ class Words(launcher.TestCase):
     ncudaserver rpc-timeout backend epochs batch-size data model data-config-path model-config-path
     server-config-path trainer-config-path torch-seed cuda-seed preprocess-data create-criterion
     create-ddp-model hook-state ddp-hook iteration-step learning-rate seed reduce compress partition
-    transport json csv list smoke peer rank world-size job master-rank bind port-range""".split()
+    transport json list smoke peer rank world-size job master-rank bind port-range""".split()
 
     def test_help_names_every_flag(self):
         text = self.run_well("--help", LC_ALL="C").stdout
