@@ -217,7 +217,7 @@ tps_http_add_endpoint (TpsHttp *http, const TpsHttpEndpoint *endpoint)
     {
       TpsHttpEndpoint *known = &g_array_index (http->endpoints, TpsHttpEndpoint, i);
 
-      if (g_str_equal (known->path, endpoint->path) && known->is_post == endpoint->is_post)
+      if (g_str_equal (known->path, endpoint->path))
         {
           *known = *endpoint;
           return;

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A path of the HTTP server, and the function that handles its requests.
+/* A path of the HTTP server, and the function that handles its requests, GET and HEAD.
  *
  * A handler runs on the HTTP thread, as do all functions below. It must respond before it returns,
  * and should not take longer than a few milliseconds: it delays other HTTP requests, but no calls
@@ -19,7 +19,6 @@ typedef struct TpsHttpRequest TpsHttpRequest;
 typedef struct
 {
   const gchar *path;    /* the whole path of a request: "/tables" */
-  gboolean is_post;     /* POST; otherwise GET, and HEAD with it */
   TpsRight right;       /* that callers must have: ADMIN, READ or OPEN */
   gboolean is_unlisted; /* not in the list of paths at "/" */
   void (*handle) (TpsHttpRequest *request, gpointer user_data);
@@ -36,10 +35,6 @@ gboolean tps_http_request_get_number (TpsHttpRequest *request, const gchar *name
 
 /* Returns a header of the request, borrowed; NULL = the request does not have it. */
 const gchar *tps_http_request_get_header (TpsHttpRequest *request, const gchar *name);
-
-/* Returns the body of a POST request, borrowed: at most 4096 bytes of application/json, ended by a
- * NUL. */
-const gchar *tps_http_request_get_body (TpsHttpRequest *request);
 
 /* Responds to the request; must be called once. Takes ownership of `body`. `content_type` must be
  * static. If there is no memory for `body`, the response is 503 instead. */

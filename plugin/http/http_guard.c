@@ -144,14 +144,6 @@ tps_http_guard_accepts_host (const gchar *host, const gchar *const *names)
 }
 
 gboolean
-tps_http_guard_is_same_origin (const gchar *origin, const gchar *host)
-{
-  const gchar *scheme_end = strstr (origin, "://");
-
-  return scheme_end != NULL && g_ascii_strcasecmp (scheme_end + strlen ("://"), host) == 0;
-}
-
-gboolean
 tps_http_guard_is_local (const struct sockaddr_storage *peer)
 {
   const struct sockaddr_in *v4 = (const struct sockaddr_in *) peer;

@@ -29,10 +29,6 @@ guint tps_http_guard_examine (const gchar *bytes, gsize n_bytes, gsize *n_reques
  * in `names` (ended by NULL; NULL = none), each with or without a port. */
 gboolean tps_http_guard_accepts_host (const gchar *host, const gchar *const *names);
 
-/* Returns TRUE if the Origin header `origin` belongs to a page of `host`. Browsers send this header
- * with requests that may change state. */
-gboolean tps_http_guard_is_same_origin (const gchar *origin, const gchar *host);
-
 /* Returns TRUE if the peer is on this machine: its address is a Unix socket or a loopback
  * address. */
 gboolean tps_http_guard_is_local (const struct sockaddr_storage *peer);

@@ -65,17 +65,6 @@ tps_http_request_get_header (TpsHttpRequest *request, const gchar *name)
   return get_header (request->message, name);
 }
 
-const gchar *
-tps_http_request_get_body (TpsHttpRequest *request)
-{
-  SoupMessageBody *body = soup_server_message_get_request_body (request->message);
-  g_autoptr (GBytes) bytes = soup_message_body_flatten (body);
-  gsize n_bytes;
-  const gchar *text = g_bytes_get_data (bytes, &n_bytes);
-
-  return n_bytes > 0 ? text : "";
-}
-
 SoupServerMessage *
 tps_http_request_get_message (TpsHttpRequest *request)
 {
@@ -250,55 +239,29 @@ check_right (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *pa
   return FALSE;
 }
 
-/* Refuses requests that a page of another site makes a browser send. The browser runs on a trusted
- * host, so the peer's address does not protect against it. Browsers add the origin of the page to
- * such a POST. They do not send it with this content type unless the server has permitted it. */
-static gboolean
-check_post (TpsHttpRequest *request)
-{
-  const gchar *origin = get_header (request->message, "Origin");
-  const gchar *host = get_header (request->message, "Host");
-  SoupMessageHeaders *headers = soup_server_message_get_request_headers (request->message);
-  const gchar *type = soup_message_headers_get_content_type (headers, NULL);
-
-  if (origin != NULL && (host == NULL || !tps_http_guard_is_same_origin (origin, host)))
-    tps_http_request_fail (request, SOUP_STATUS_FORBIDDEN, "Origin: a page of another site");
-  else if (g_strcmp0 (type, JSON) != 0)
-    tps_http_request_fail (request, SOUP_STATUS_UNSUPPORTED_MEDIA_TYPE,
-                           "Content-Type: expected " JSON);
-  return !request->is_answered;
-}
-
-/* Returns the endpoint with this path, NULL = none. If there are two, the endpoint for the method
- * is preferred. */
 static const TpsHttpEndpoint *
-find_endpoint (const TpsHttpRules *rules, const gchar *path, gboolean is_post)
+find_endpoint (const TpsHttpRules *rules, const gchar *path)
 {
-  const TpsHttpEndpoint *found = NULL;
-
   for (guint i = 0; i < rules->endpoints->len; i++)
     {
       const TpsHttpEndpoint *endpoint = &g_array_index (rules->endpoints, TpsHttpEndpoint, i);
 
-      if (g_str_equal (endpoint->path, path) && (found == NULL || endpoint->is_post == is_post))
-        found = endpoint;
+      if (g_str_equal (endpoint->path, path))
+        return endpoint;
     }
-  return found;
+  return NULL;
 }
 
 static gboolean
 check_method (TpsHttpRequest *request, const TpsHttpEndpoint *endpoint)
 {
   const gchar *method = soup_server_message_get_method (request->message);
-  gboolean is_fine = endpoint->is_post
-                         ? g_str_equal (method, "POST")
-                         : g_str_equal (method, "GET") || g_str_equal (method, "HEAD");
 
-  if (is_fine)
+  if (g_str_equal (method, "GET") || g_str_equal (method, "HEAD"))
     return TRUE;
-  set_header (request->message, "Allow", endpoint->is_post ? "POST" : "GET, HEAD");
-  tps_http_request_fail (request, SOUP_STATUS_METHOD_NOT_ALLOWED, "%s: expected %s", endpoint->path,
-                         endpoint->is_post ? "POST" : "GET or HEAD");
+  set_header (request->message, "Allow", "GET, HEAD");
+  tps_http_request_fail (request, SOUP_STATUS_METHOD_NOT_ALLOWED, "%s: expected GET or HEAD",
+                         endpoint->path);
   return FALSE;
 }
 
@@ -319,15 +282,14 @@ set_common_headers (SoupServerMessage *message)
 static void
 answer (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *path)
 {
-  gboolean is_post = g_str_equal (soup_server_message_get_method (request->message), "POST");
-  const TpsHttpEndpoint *endpoint = find_endpoint (rules, path, is_post);
+  const TpsHttpEndpoint *endpoint = find_endpoint (rules, path);
 
   if (!check_host (request, rules)
       || !check_right (request, rules, path, endpoint != NULL ? endpoint->right : TPS_RIGHT_ADMIN))
     return;
   if (endpoint == NULL)
     tps_http_request_fail (request, SOUP_STATUS_NOT_FOUND, "there is no such path: see /");
-  else if (check_method (request, endpoint) && (!endpoint->is_post || check_post (request)))
+  else if (check_method (request, endpoint))
     endpoint->handle (request, endpoint->user_data);
   if (!request->is_answered)
     tps_http_request_fail (request, SOUP_STATUS_INTERNAL_SERVER_ERROR, "the path sent no response");

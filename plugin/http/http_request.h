@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* One request, from libsoup's message to the handler of its endpoint. The checks have this order:
- * Host, right, path, method, origin and content type of a POST. Thread: the HTTP thread. */
+ * Host, right, path, method. Thread: the HTTP thread. */
 
 #pragma once
 

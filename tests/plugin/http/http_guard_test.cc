@@ -103,14 +103,6 @@ TEST (HttpGuard, RefusesForeignNamesAndInvalidHosts)
   EXPECT_FALSE (tps_http_guard_accepts_host ("ps0", nullptr));
 }
 
-TEST (HttpGuard, KnowsTheOriginOfItsOwnPages)
-{
-  EXPECT_TRUE (tps_http_guard_is_same_origin ("http://127.0.0.1:8080", "127.0.0.1:8080"));
-  for (const char *origin : { "null", "", "http://evil.example", "http://127.0.0.1:8081",
-                              "http://127.0.0.1:8080.evil.example", "127.0.0.1:8080" })
-    EXPECT_FALSE (tps_http_guard_is_same_origin (origin, "127.0.0.1:8080")) << origin;
-}
-
 bool
 IsLocal (const char *text)
 {
