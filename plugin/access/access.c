@@ -96,7 +96,7 @@ tps_access_reload (TpsAccess *access, GError **error)
   atomic_fetch_add_explicit (&access->version, 1, memory_order_release);
   tps_mutex_unlock (&access->lock);
   g_clear_pointer (&old_rules, tps_rules_unref);
-  g_clear_pointer (&old_tokens, tps_tokens_unref);
+  g_clear_pointer (&old_tokens, tps_tokens_free);
   return TRUE;
 }
 
@@ -170,7 +170,7 @@ tps_access_unref (TpsAccess *access)
   if (!tps_refcount_dec (&access->refcount))
     return;
   g_clear_pointer (&access->rules, tps_rules_unref);
-  g_clear_pointer (&access->tokens, tps_tokens_unref);
+  g_clear_pointer (&access->tokens, tps_tokens_free);
   g_clear_pointer (&access->quotas, tps_quotas_unref);
   g_ptr_array_unref (access->methods);
   g_hash_table_unref (access->audits);

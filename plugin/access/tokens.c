@@ -19,7 +19,6 @@
 
 struct TpsTokens
 {
-  TpsRefcount refcount;
   GHashTable *owners; /* set of TpsTokenOwner, by digest */
 };
 
@@ -142,7 +141,6 @@ tps_tokens_parse (const gchar *file, const gchar *text, GError **error)
   g_autoptr (TpsTokens) tokens = g_new0 (TpsTokens, 1);
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
 
-  tps_refcount_init (&tokens->refcount);
   tokens->owners = g_hash_table_new_full (hash_digest, equal_digests, free_owner, NULL);
   for (guint i = 0; lines[i] != NULL; i++)
     {
@@ -171,18 +169,9 @@ tps_tokens_read (const gchar *file, GError **error)
   return NULL;
 }
 
-TpsTokens *
-tps_tokens_ref (TpsTokens *tokens)
-{
-  tps_refcount_inc (&tokens->refcount);
-  return tokens;
-}
-
 void
-tps_tokens_unref (TpsTokens *tokens)
+tps_tokens_free (TpsTokens *tokens)
 {
-  if (!tps_refcount_dec (&tokens->refcount))
-    return;
   g_hash_table_unref (tokens->owners);
   g_free (tokens);
 }

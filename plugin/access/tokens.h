@@ -36,9 +36,7 @@ TpsTokens *tps_tokens_read (const gchar *file, GError **error);
 /* Parses the hashes in `text`; `file` is the file name for errors. The caller owns the result.
  * Errors: those of tps_tokens_read(). */
 TpsTokens *tps_tokens_parse (const gchar *file, const gchar *text, GError **error);
-/* Takes a reference, or drops one. Thread: any. */
-TpsTokens *tps_tokens_ref (TpsTokens *tokens);
-void tps_tokens_unref (TpsTokens *tokens);
+void tps_tokens_free (TpsTokens *tokens);
 
 /* Sets `digest` to the SHA-256 of the token. Thread: any. */
 void tps_token_hash (const gchar *token, guint8 digest[TPS_TOKEN_DIGEST_BYTES]);
@@ -53,6 +51,6 @@ const TpsTokenOwner *tps_tokens_find (const TpsTokens *tokens,
  * UNAVAILABLE (no random bytes). Thread: any. */
 gchar *tps_token_make (const gchar *name, const gchar *tenant, gchar **line, GError **error);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTokens, tps_tokens_unref)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTokens, tps_tokens_free)
 
 G_END_DECLS

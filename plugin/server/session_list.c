@@ -63,17 +63,6 @@ tps_session_list_remove (TpsSessionList *list, guint64 id)
 }
 
 guint
-tps_session_list_count (TpsSessionList *list)
-{
-  guint n;
-
-  tps_mutex_lock (&list->lock);
-  n = list->entries->len;
-  tps_mutex_unlock (&list->lock);
-  return n;
-}
-
-guint
 tps_session_list_ref_next (TpsSessionList *list, guint64 after, gpointer *sessions, guint n_max,
                            void (*ref) (gpointer session))
 {

@@ -26,9 +26,6 @@ guint64 tps_session_list_add (TpsSessionList *list, gpointer session);
 /* Removes the session with this id. */
 void tps_session_list_remove (TpsSessionList *list, guint64 id);
 
-/* Returns the number of sessions. */
-guint tps_session_list_count (TpsSessionList *list);
-
 /* Sets `sessions`, [n_max], to the sessions with the next ids above `after`, and returns their
  * number. If the number is below `n_max`, there are no more sessions. `ref` is called for each
  * session, with the lock held. Connections that begin or end wait meanwhile, so `n_max` should not

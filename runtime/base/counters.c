@@ -62,7 +62,6 @@ typedef struct
 struct TpsCounters
 {
   TpsRefcount refcount;
-  GArray *bounds; /* of gdouble */
 
   /* Held while functions of the program (readers, collectors) are called or replaced, so that a
    * removed function is not running. Taken before `lock`. */
@@ -75,8 +74,6 @@ struct TpsCounters
   GHashTable *by_name;   /* name -> TpsNumberFamily, both borrowed */
   GHashTable *by_number; /* TpsCounter, TpsGauge or TpsHistogram -> TpsSeries, both borrowed */
 };
-
-static const gdouble default_bounds[] = { TPS_DEFAULT_BOUNDS };
 
 struct TpsReading
 {
@@ -122,8 +119,6 @@ tps_counters_new (void)
   tps_refcount_init (&counters->refcount);
   tps_mutex_init (&counters->call_lock);
   tps_mutex_init (&counters->lock);
-  counters->bounds = g_array_new (FALSE, FALSE, sizeof (gdouble));
-  g_array_append_vals (counters->bounds, default_bounds, G_N_ELEMENTS (default_bounds));
   counters->collectors = g_array_new (FALSE, FALSE, sizeof (TpsCollector));
   counters->families = g_ptr_array_new_with_free_func (family_free);
   counters->by_name = g_hash_table_new (g_str_hash, g_str_equal);
@@ -147,44 +142,9 @@ tps_counters_unref (TpsCounters *counters)
   g_hash_table_unref (counters->by_name);
   g_ptr_array_unref (counters->families);
   g_array_unref (counters->collectors);
-  g_array_unref (counters->bounds);
   tps_mutex_clear (&counters->lock);
   tps_mutex_clear (&counters->call_lock);
   g_free (counters);
-}
-
-void
-tps_counters_set_bounds (TpsCounters *counters, const gdouble *bounds_s, guint n_bounds)
-{
-  g_array_set_size (counters->bounds, 0);
-  g_array_append_vals (counters->bounds, bounds_s, n_bounds);
-}
-
-const gdouble *
-tps_counters_get_bounds (TpsCounters *counters, guint *n_bounds)
-{
-  *n_bounds = counters->bounds->len;
-  return (const gdouble *) (gconstpointer) counters->bounds->data;
-}
-
-gboolean
-tps_bounds_parse (const gchar *text, TpsBounds *bounds)
-{
-  gdouble last = 0;
-
-  for (bounds->n = 0; bounds->n < TPS_MAX_BOUNDS; text++)
-    {
-      gchar *end;
-      gdouble bound = g_ascii_strtod (text, &end);
-
-      if (end == text || !(bound > last) || bound > G_MAXINT64 / 1e9)
-        return FALSE;
-      last = bounds->seconds[bounds->n++] = bound;
-      text = end;
-      if (*text != ',')
-        return *text == '\0';
-    }
-  return FALSE;
 }
 
 /* Inserts a family in the order of names. A linear search is fast enough, because there are few

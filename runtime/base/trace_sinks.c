@@ -139,16 +139,6 @@ tps_trace_write_line (gint fd, const gchar *bytes, gsize n_bytes)
 }
 
 void
-tps_trace_text_sink (const TpsTraceRecord *record, gpointer user_data)
-{
-  g_autoptr (GString) line = g_string_new (NULL);
-
-  tps_trace_append_line (record, line);
-  g_string_append_c (line, '\n');
-  tps_trace_write_line (GPOINTER_TO_INT (user_data), line->str, line->len);
-}
-
-void
 tps_trace_glib_sink (const TpsTraceRecord *record, gpointer user_data)
 {
   const gchar priority[] = { (gchar) ('0' + tps_trace_get_priority (record->level)), '\0' };

@@ -35,9 +35,6 @@ gint tps_trace_get_priority (TpsTraceLevel level);
 /* Returns the value of a field as text, not escaped. The caller owns the text. Thread: any. */
 gchar *tps_trace_field_to_text (const TpsTraceField *field);
 
-/* A sink that writes one line of text to the file descriptor GPOINTER_TO_INT (user_data). */
-void tps_trace_text_sink (const TpsTraceRecord *record, gpointer user_data);
-
 /* A sink that writes to GLib's structured log under the domain "thriftps", with the fields EVENT
  * and THRIFTPS_<KEY>. GLib's level is always MESSAGE, because a peer must not be able to end a host
  * that makes warnings fatal; PRIORITY has the true severity. `user_data` is not used. */

@@ -331,13 +331,6 @@ tps_job_queue_new (TpsWorkerPool *pool, TpsLane lane)
   return queue;
 }
 
-TpsJobQueue *
-tps_job_queue_ref (TpsJobQueue *queue)
-{
-  tps_refcount_inc (&queue->refcount);
-  return queue;
-}
-
 void
 tps_job_queue_unref (TpsJobQueue *queue)
 {

@@ -83,7 +83,6 @@ guint tps_worker_pool_get_n_queued (TpsWorkerPool *pool, TpsLane lane);
 
 /* Creates an empty queue of one owner, whose jobs run in `lane`. The caller owns a reference. */
 TpsJobQueue *tps_job_queue_new (TpsWorkerPool *pool, TpsLane lane);
-TpsJobQueue *tps_job_queue_ref (TpsJobQueue *queue);
 
 /* Releases a reference. Queued jobs run even after the last reference. Thread: any. */
 void tps_job_queue_unref (TpsJobQueue *queue);

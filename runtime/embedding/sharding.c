@@ -212,13 +212,3 @@ tps_shard_get_numbers (const TpsShard *shard, gint64 *first, gint64 *stride)
   *first = shard->kind == TPS_SHARD_HASH ? shard->index : shard->first_row;
   *stride = shard->kind == TPS_SHARD_HASH ? shard->count : 1;
 }
-
-/* Returns the last shard that begins at or before the row. Shard i does so if
- * floor (i * rows / count) <= row, which is equivalent to i * rows < (row + 1) * count. */
-gint32
-tps_shard_range_of (gint64 row, gint64 rows, gint32 count)
-{
-  unsigned __int128 bound = (unsigned __int128) (row + 1) * (guint64) count - 1;
-
-  return (gint32) (bound / (guint64) rows);
-}

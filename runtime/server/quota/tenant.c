@@ -381,16 +381,11 @@ tps_tenant_end_call (TpsTenant *tenant, gsize n_bytes_out, gint64 now_ns)
 {
   const Limits *limits = get_limits (tenant);
   const TpsTokenRate *rate = &limits->rates[TPS_QUOTA_BYTES_OUT];
-  TpsTokenBucket *bucket = &tenant->buckets[TPS_QUOTA_BYTES_OUT];
-  TpsTokenCharge charge;
 
   leave (tenant);
-  if (!tps_token_rate_is_limited (rate))
-    return;
-  now_ns = find_now_ns (tenant, limits, now_ns);
-  charge = tps_token_charge (bucket, rate, n_bytes_out);
-  while (!tps_token_charge_try (&charge, bucket, rate, now_ns))
-    ;
+  if (tps_token_rate_is_limited (rate))
+    tps_token_bucket_charge (&tenant->buckets[TPS_QUOTA_BYTES_OUT], rate, n_bytes_out,
+                             find_now_ns (tenant, limits, now_ns));
 }
 
 /* ---- usage ----------------------------------------------------------------------------------- */

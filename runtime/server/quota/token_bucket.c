@@ -24,27 +24,6 @@ tps_token_rate (guint64 per_s, guint64 burst)
 
 /* ---- the bucket ------------------------------------------------------------------------------ */
 
-gboolean
-tps_token_bucket_take (TpsTokenBucket *bucket, const TpsTokenRate *rate, guint64 n_tokens,
-                       gint64 now_ns, gint64 *wait_ns)
-{
-  TpsTokenCharge charge = tps_token_charge (bucket, rate, n_tokens);
-
-  *wait_ns = 0;
-  return !tps_token_rate_is_limited (rate)
-         || tps_token_charge_take (&charge, bucket, rate, now_ns, wait_ns);
-}
-
-gboolean
-tps_token_bucket_may_take (TpsTokenBucket *bucket, const TpsTokenRate *rate, guint64 n_tokens,
-                           gint64 now_ns, gint64 *wait_ns)
-{
-  TpsTokenCharge charge = tps_token_charge (bucket, rate, n_tokens);
-
-  *wait_ns = tps_token_rate_is_limited (rate) ? tps_token_charge_wait (&charge, rate, now_ns) : 0;
-  return *wait_ns == 0;
-}
-
 void
 tps_token_bucket_charge (TpsTokenBucket *bucket, const TpsTokenRate *rate, guint64 n_tokens,
                          gint64 now_ns)

@@ -59,16 +59,6 @@ typedef struct
   gint64 tat_ns;
 } TpsTokenBucket;
 
-/* Charges `n_tokens` if they conform. Otherwise returns FALSE and charges nothing; `*wait_ns` is
- * then the time after which the same charge conforms if no other charge precedes it. A charge of 0
- * tokens conforms if the bucket has no debt. */
-gboolean tps_token_bucket_take (TpsTokenBucket *bucket, const TpsTokenRate *rate, guint64 n_tokens,
-                                gint64 now_ns, gint64 *wait_ns);
-
-/* As tps_token_bucket_take(), but only decides and does not charge. */
-gboolean tps_token_bucket_may_take (TpsTokenBucket *bucket, const TpsTokenRate *rate,
-                                    guint64 n_tokens, gint64 now_ns, gint64 *wait_ns);
-
 /* Charges `n_tokens`, which need not conform. */
 void tps_token_bucket_charge (TpsTokenBucket *bucket, const TpsTokenRate *rate, guint64 n_tokens,
                               gint64 now_ns);

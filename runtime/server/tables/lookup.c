@@ -367,13 +367,3 @@ tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table, TpsTensor
 
   return tps_table_store_lookup_rows_for (store, &request, table, indices, rows, NULL, error);
 }
-
-gboolean
-tps_table_store_lookup_rows_with_lsns (TpsTableStore *store, const gchar *table,
-                                       TpsTensorView indices, TpsTensor *rows, TpsTensor *lsns,
-                                       GError **error)
-{
-  const TpsTableLookup request = { 0 };
-
-  return tps_table_store_lookup_rows_for (store, &request, table, indices, rows, lsns, error);
-}

@@ -133,14 +133,6 @@ gboolean tps_table_store_lookup_bags (TpsTableStore *store, const TpsBagQuery *q
 gboolean tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table,
                                       TpsTensorView indices, TpsTensor *rows, GError **error);
 
-/* As tps_table_store_lookup_rows(), but also returns the LSN of each row's last change in `lsns`,
- * INT64 [n]. A row without a change has the LSN of the table's creation. The row and its LSN belong
- * together: both are as of the same moment. INVALID_ARGUMENT also means that LSNs of rows are not
- * kept, or that the table is on a device. */
-gboolean tps_table_store_lookup_rows_with_lsns (TpsTableStore *store, const gchar *table,
-                                                TpsTensorView indices, TpsTensor *rows,
-                                                TpsTensor *lsns, GError **error);
-
 /* A place: the caller's memory for the results of one lookup, which saves a copy of the results. If
  * the lookup has results of tables on `device`, and the device has room for them, the place is in
  * the device's memory and takes these results. Otherwise, the place is in host memory and takes the
@@ -170,7 +162,12 @@ typedef struct
 
 /* As tps_table_store_lookup_bags() and tps_table_store_lookup_rows(), with the options of
  * `request`. Results in the place are complete on return, and hold references to the buffer of the
- * place. `lsns` may be NULL: no LSNs are returned then. */
+ * place.
+ *
+ * `lsns` (NULL = not needed) receives the LSN of each row's last change, INT64 [n]. A row without a
+ * change has the LSN of the table's creation. The row and its LSN belong together: both are as of
+ * the same moment. INVALID_ARGUMENT then also means that LSNs of rows are not kept, or that the
+ * table is on a device. */
 gboolean tps_table_store_lookup_bags_for (TpsTableStore *store, const TpsTableLookup *request,
                                           const TpsBagQuery *queries, guint n_queries,
                                           TpsTensor *outputs, GError **error);

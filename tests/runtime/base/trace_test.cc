@@ -200,7 +200,13 @@ TEST (TraceText, WritesWholeLinesThroughANonBlockingPipe)
     TpsTraceField field = tps_field_text ("v", "x");
     TpsTraceRecord record = { 1700000000123456, TPS_TRACE_WARNING, "e", 2, &field, 1 };
     for (int i = 0; i < 1000; i++)
-      tps_trace_text_sink (&record, GINT_TO_POINTER (fds[1]));
+      {
+        g_autoptr (GString) line = g_string_new (nullptr);
+
+        tps_trace_append_line (&record, line);
+        g_string_append_c (line, '\n');
+        tps_trace_write_line (fds[1], line->str, line->len);
+      }
     close (fds[1]);
   });
   std::string text;

@@ -83,8 +83,10 @@ protected:
     g_auto (TpsTensor) rows = {}, lsns = {};
     std::map<int64_t, Row> found;
 
-    EXPECT_TRUE (tps_table_store_lookup_rows_with_lsns (store_.get (), table.c_str (), view (ids),
-                                                        &rows, &lsns, nullptr));
+    const TpsTableLookup request = {};
+
+    EXPECT_TRUE (tps_table_store_lookup_rows_for (store_.get (), &request, table.c_str (),
+                                                  view (ids), &rows, &lsns, nullptr));
     for (size_t i = 0; i < ids.size (); i++)
       {
         const auto *values = static_cast<const float *> (tps_tensor_data (&rows)) + i * kDim;
@@ -264,7 +266,8 @@ TEST (AssignWithoutLsns, RefusesLsns)
   EXPECT_FALSE (tps_table_store_push_and_wait (store.get (), &request, &error));
   EXPECT_EQ (describe (error).rfind ("INVALID_ARGUMENT", 0), 0u);
   error = nullptr;
-  EXPECT_FALSE (tps_table_store_lookup_rows_with_lsns (store.get (), "emb", view (ids), &rows,
-                                                       &lsns, &error));
+  const TpsTableLookup lookup = {};
+  EXPECT_FALSE (tps_table_store_lookup_rows_for (store.get (), &lookup, "emb", view (ids), &rows,
+                                                 &lsns, &error));
   EXPECT_EQ (describe (error).rfind ("INVALID_ARGUMENT", 0), 0u);
 }
