@@ -5,6 +5,9 @@
 #include <math.h>
 #include <string.h>
 
+#define NOT_UTF8 0xfffd
+#define LAST_OF_PLANE_0 0xffff
+
 void
 tps_json_writer_init (TpsJsonWriter *json)
 {
@@ -53,38 +56,40 @@ tps_json_close (TpsJsonWriter *json, gchar bracket)
   json->needs_comma = TRUE;
 }
 
-/* Appends `value`, which must be valid UTF-8, as the contents of a JSON string. */
+/* Appends a character, escaped unless it prints. JSON writes a character outside plane 0 as a pair of
+ * surrogates. */
 static void
-append_escaped (GString *text, const gchar *value)
+append_character (GString *text, gunichar character)
 {
-  for (; *value != '\0'; value++)
-    {
-      guchar byte = (guchar) *value;
-
-      if (byte == '"' || byte == '\\')
-        g_string_append_c (text, '\\');
-      if (byte < 0x20 || byte == 0x7f)
-        g_string_append_printf (text, "\\u%04x", byte);
-      else
-        g_string_append_c (text, *value);
-    }
+  if (character == '"' || character == '\\')
+    g_string_append_printf (text, "\\%c", (gchar) character);
+  else if (character == ' ' || (g_unichar_isgraph (character) && !g_unichar_isspace (character)))
+    g_string_append_unichar (text, character);
+  else if (character <= LAST_OF_PLANE_0)
+    g_string_append_printf (text, "\\u%04x", character);
+  else
+    g_string_append_printf (text, "\\u%04x\\u%04x", 0xd800 + ((character - 0x10000) >> 10),
+                            0xdc00 + ((character - 0x10000) & 0x3ff));
 }
 
 void
 tps_json_add_text (TpsJsonWriter *json, const gchar *name, const gchar *value)
 {
-  g_autofree gchar *valid = NULL;
-
   if (value == NULL)
     {
       tps_json_add_null (json, name);
       return;
     }
   begin_value (json, name);
-  if (!g_utf8_validate (value, -1, NULL))
-    valid = g_utf8_make_valid (value, -1);
   g_string_append_c (json->text, '"');
-  append_escaped (json->text, valid != NULL ? valid : value);
+  while (*value != '\0')
+    {
+      gunichar character = g_utf8_get_char_validated (value, -1);
+      gboolean is_utf8 = character != (gunichar) -1 && character != (gunichar) -2;
+
+      append_character (json->text, is_utf8 ? character : NOT_UTF8);
+      value += is_utf8 ? g_utf8_skip[(guchar) *value] : 1;
+    }
   g_string_append_c (json->text, '"');
 }
 

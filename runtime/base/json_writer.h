@@ -41,7 +41,8 @@ void tps_json_writer_clear (TpsJsonWriter *json);
 void tps_json_open (TpsJsonWriter *json, const gchar *name, gchar bracket);
 void tps_json_close (TpsJsonWriter *json, gchar bracket);
 
-/* Add a member or an element. NULL becomes null; bytes that are not UTF-8 are replaced. */
+/* Add a member or an element. NULL becomes null. Each byte that is not UTF-8 becomes U+FFFD, and
+ * characters that do not print are escaped. */
 void tps_json_add_text (TpsJsonWriter *json, const gchar *name, const gchar *value);
 void tps_json_add_int (TpsJsonWriter *json, const gchar *name, gint64 value);
 void tps_json_add_uint (TpsJsonWriter *json, const gchar *name, guint64 value);
