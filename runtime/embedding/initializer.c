@@ -11,7 +11,7 @@
 
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/base/error.h"
-#include "runtime/nn/rng.h"
+#include "runtime/base/rng.h"
 
 /* After this number of draws outside the bounds, the value is clamped to the nearer bound. */
 #define MAX_DRAWS 64

@@ -6,7 +6,7 @@
 
 #include "runtime/base/config.h"
 #include "runtime/base/error.h"
-#include "runtime/nn/rng.h"
+#include "runtime/base/rng.h"
 
 #define MAX_IDS ((gint64) 1 << 31)
 

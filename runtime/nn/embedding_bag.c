@@ -2,7 +2,7 @@
 
 #include "runtime/nn/embedding_bag.h"
 
-#include "runtime/nn/rng.h"
+#include "runtime/base/rng.h"
 
 void
 tps_embedding_bag_init_parameters (const TpsEmbeddingBag *bag, gint64 seed, guint64 stream)

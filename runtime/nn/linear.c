@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "runtime/nn/rng.h"
+#include "runtime/base/rng.h"
 
 void
 tps_linear_init_parameters (const TpsLinear *linear, gint64 seed, guint64 stream)

@@ -299,7 +299,7 @@ def make_row_optimizers():
 
 
 class Philox:
-    """Philox4x32-10 with the derived numbers of runtime/nn/rng.h."""
+    """Philox4x32-10 with the derived numbers of runtime/base/rng.h."""
 
     def __init__(self, seed, stream):
         self.key = seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF

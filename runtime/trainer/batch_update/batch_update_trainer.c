@@ -14,7 +14,7 @@
 #include "runtime/nn/device_tensor.h"
 #include "runtime/nn/linear_model.h"
 #include "runtime/nn/staged_tensor.h"
-#include "runtime/nn/ziggurat.h"
+#include "runtime/base/ziggurat.h"
 #include "runtime/server/push_digest.h"
 #include "runtime/base/sync.h"
 #include "runtime/trainer/batch_update/model_call.h"

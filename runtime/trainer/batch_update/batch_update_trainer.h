@@ -5,7 +5,7 @@
  * updated model from the reply, which all trainers of the step receive.
  *
  * The model class must be LinearModel. The trainer generates its batches: inputs are normal
- * (runtime/nn/ziggurat.h), from the plan's seed, the trainer's rank and the number of the step;
+ * (runtime/base/ziggurat.h), from the plan's seed, the trainer's rank and the number of the step;
  * targets are zeros. Every trainer offers the same initial model (init_model), filled from the
  * plan's seed. If a trainer is too late for an update (STALE: the server has updated the model
  * without this trainer), it fetches the model and continues with the next step; the gradients of

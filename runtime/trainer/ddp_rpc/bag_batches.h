@@ -20,7 +20,7 @@
 
 #pragma once
 
-#include "runtime/nn/rng.h"
+#include "runtime/base/rng.h"
 
 G_BEGIN_DECLS
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "runtime/nn/rng.h"
+#include "runtime/base/rng.h"
 #include "tests/runtime/server/tables/tables.h"
 
 using namespace embedding_test;

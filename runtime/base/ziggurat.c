@@ -6,7 +6,7 @@
  * compared with the density. This comparison uses the logarithm of rng.c, which is the same on
  * every platform. */
 
-#include "runtime/nn/ziggurat.h"
+#include "runtime/base/ziggurat.h"
 
 #include <math.h>
 #include <pthread.h>

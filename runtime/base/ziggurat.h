@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Normal numbers by the ziggurat method, which is several times as fast as the method of
- * runtime/nn/rng.h and gives a different sequence. Source: Marsaglia and Tsang, The Ziggurat Method
+ * runtime/base/rng.h and gives a different sequence. Source: Marsaglia and Tsang, The Ziggurat Method
  * for Generating Random Variables, Journal of Statistical Software 5, 2000, with Doornik's
  * improvement that the layer and the number come from different bits. One word of the generator
  * suffices for nearly every number. The numbers are the same on every platform.
@@ -9,7 +9,7 @@
 
 #pragma once
 
-#include "runtime/nn/rng.h"
+#include "runtime/base/rng.h"
 
 G_BEGIN_DECLS
 
