@@ -9,7 +9,7 @@
 #include "bench/report/results.h"
 #include "bench/world/world.h"
 #include "plugin/client/client.h"
-#include "runtime/trainer/pass/train_plan.h"
+#include "runtime/tensor/train_plan.h"
 
 G_BEGIN_DECLS
 

@@ -12,7 +12,7 @@
 
 #include "bench/world/card.h"
 #include "plugin/client/client.h"
-#include "runtime/trainer/pass/train_plan.h"
+#include "runtime/tensor/train_plan.h"
 
 G_BEGIN_DECLS
 

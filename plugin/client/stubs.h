@@ -19,7 +19,7 @@
 #include "plugin/wire/wire_embedding_table.h"
 #include "plugin/wire/wire_node.h"
 #include "plugin/wire/wire_parameter_server.h"
-#include "runtime/trainer/pass/train_plan.h"
+#include "runtime/tensor/train_plan.h"
 #include "runtime/embedding/table_spec.h"
 
 G_BEGIN_DECLS

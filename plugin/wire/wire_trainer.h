@@ -11,7 +11,7 @@
 #pragma once
 
 #include "plugin/wire/rpc.h"
-#include "runtime/trainer/pass/train_plan.h"
+#include "runtime/tensor/train_plan.h"
 
 G_BEGIN_DECLS
 

@@ -18,7 +18,7 @@
 
 #include "runtime/device/backend.h"
 #include "runtime/tensor/gradient.h"
-#include "runtime/nn/batch.h"
+#include "runtime/tensor/batch.h"
 
 G_BEGIN_DECLS
 

@@ -12,7 +12,7 @@
 
 #include "runtime/trainer/ddp/ddp.h"
 #include "runtime/trainer/ports/hook.h"
-#include "runtime/trainer/pass/train_plan.h"
+#include "runtime/tensor/train_plan.h"
 #include "runtime/trainer/pass/trainer.h"
 #include "runtime/trainer/ports/table_client.h"
 #include "runtime/nn/model.h"

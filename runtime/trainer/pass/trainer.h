@@ -8,7 +8,7 @@
 #include "runtime/base/budget.h"
 #include "runtime/base/metrics.h"
 #include "runtime/trainer/ports/store.h"
-#include "runtime/trainer/pass/train_plan.h"
+#include "runtime/tensor/train_plan.h"
 #include "runtime/trainer/ports/table_client.h"
 #include "runtime/trainer/ports/model_client.h"
 

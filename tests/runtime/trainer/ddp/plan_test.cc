@@ -2,7 +2,7 @@
 
 /* Plans that tps_trainer_train() must refuse before anything runs. */
 
-#include "runtime/trainer/pass/train_plan.h"
+#include "runtime/tensor/train_plan.h"
 
 #include <cmath>
 #include <gmock/gmock.h>

@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include "runtime/nn/batch.h"
+#include "runtime/tensor/batch.h"
 
 G_BEGIN_DECLS
 

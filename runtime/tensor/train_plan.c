@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/trainer/pass/train_plan.h"
+#include "runtime/tensor/train_plan.h"
 
 #include "runtime/base/growing_array.h"
 
