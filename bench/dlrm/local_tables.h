@@ -5,7 +5,7 @@
 #pragma once
 
 #include "bench/dlrm/options.h"
-#include "runtime/trainer/ports/table_client.h"
+#include "runtime/ports/table_client.h"
 
 G_BEGIN_DECLS
 

@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "runtime/trainer/ports/store.h"
+#include "runtime/ports/store.h"
 
 G_BEGIN_DECLS
 

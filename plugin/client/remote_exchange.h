@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Implements TpsExchange (runtime/trainer/ports/exchange.h) with one client per parameter server.
+/* Implements TpsExchange (runtime/ports/exchange.h) with one client per parameter server.
  *
  * Gradients are sent from their own memory, and averages refer to the receive buffers, so neither
  * gradients nor averages are copied. Gradients in memory of a device are copied within the device,
@@ -30,7 +30,7 @@
 #pragma once
 
 #include "plugin/net/tls/tls.h"
-#include "runtime/trainer/ports/exchange.h"
+#include "runtime/ports/exchange.h"
 
 G_BEGIN_DECLS
 

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "plugin/client/client.h"
-#include "runtime/trainer/ports/model_client.h"
+#include "runtime/ports/model_client.h"
 
 G_BEGIN_DECLS
 

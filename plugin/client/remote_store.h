@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Implements TpsStore (runtime/trainer/ports/store.h) over the service Rendezvous.
+/* Implements TpsStore (runtime/ports/store.h) over the service Rendezvous.
  *
  * `get` does not poll: the server replies when the key exists. After a lost connection, a call is
  * retried once on a new connection, because a repeated put, get or remove has no further effect.
@@ -9,7 +9,7 @@
 #pragma once
 
 #include "plugin/net/tls/tls.h"
-#include "runtime/trainer/ports/store.h"
+#include "runtime/ports/store.h"
 
 G_BEGIN_DECLS
 

@@ -34,7 +34,7 @@
 #pragma once
 
 #include "plugin/client/client.h"
-#include "runtime/trainer/ports/table_client.h"
+#include "runtime/ports/table_client.h"
 #include "runtime/embedding/table_spec.h"
 
 G_BEGIN_DECLS
@@ -108,7 +108,7 @@ gboolean tps_remote_tables_discover (TpsRemoteTables *tables, gint64 deadline_ns
 GArray *tps_remote_tables_list (TpsRemoteTables *tables, gint64 deadline_ns, GError **error);
 
 /* Look up bags, and apply gradients of bags; the contracts are in
- * runtime/trainer/ports/table_client.h. Errors: NOT_FOUND if the table is not known;
+ * runtime/ports/table_client.h. Errors: NOT_FOUND if the table is not known;
  * INVALID_ARGUMENT for bad indices, offsets and shapes ("queries[1].indices[17]: …"), before any
  * request is sent; those of the servers. */
 void tps_remote_tables_lookup_bags (TpsRemoteTables *tables, const TpsBagQuery *queries,

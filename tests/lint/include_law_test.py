@@ -46,7 +46,7 @@ LAW = {
         (TESTS, "nothing includes tests/"),
     ),
     "runtime/trainer": ((r'"runtime/server/(averaging|model|tables)/',
-                         "trainers reach servers through runtime/trainer/ports"),),
+                         "trainers reach servers through runtime/ports"),),
     "runtime/server": ((r'"runtime/trainer/', "servers do not know trainers"),),
     "plugin": (
         (r'"(bench|cuda)/', "plugin/ knows thrift/ and runtime/ only"),
@@ -84,6 +84,7 @@ LAYERS = (
     "runtime/device/find",
     "runtime/nn",
     "runtime/embedding",
+    "runtime/ports",
     "runtime/server",
     "runtime/server/quota",
     "runtime/server/log",

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "runtime/base/sync.h"
-#include "runtime/trainer/ports/model_client.h"
+#include "runtime/ports/model_client.h"
 
 G_BEGIN_DECLS
 

@@ -14,7 +14,7 @@
 #include "runtime/trainer/ports/hook.h"
 #include "runtime/tensor/train_plan.h"
 #include "runtime/trainer/pass/trainer.h"
-#include "runtime/trainer/ports/table_client.h"
+#include "runtime/ports/table_client.h"
 #include "runtime/nn/model.h"
 
 G_BEGIN_DECLS

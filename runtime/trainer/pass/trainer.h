@@ -4,13 +4,13 @@
 
 #pragma once
 
-#include "runtime/trainer/ports/exchange.h"
+#include "runtime/ports/exchange.h"
 #include "runtime/base/budget.h"
 #include "runtime/base/metrics.h"
-#include "runtime/trainer/ports/store.h"
+#include "runtime/ports/store.h"
 #include "runtime/tensor/train_plan.h"
-#include "runtime/trainer/ports/table_client.h"
-#include "runtime/trainer/ports/model_client.h"
+#include "runtime/ports/table_client.h"
+#include "runtime/ports/model_client.h"
 
 G_BEGIN_DECLS
 

@@ -12,7 +12,7 @@
 
 #pragma once
 
-#include "runtime/trainer/ports/exchange.h"
+#include "runtime/ports/exchange.h"
 #include "runtime/trainer/ports/process_group.h"
 #include "runtime/base/metrics.h"
 

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "runtime/device/backend.h"
-#include "runtime/trainer/ports/store.h"
+#include "runtime/ports/store.h"
 #include "runtime/tensor/tensor.h"
 
 G_BEGIN_DECLS

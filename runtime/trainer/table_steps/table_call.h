@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include "runtime/trainer/ports/table_client.h"
+#include "runtime/ports/table_client.h"
 #include "runtime/base/sync.h"
 
 G_BEGIN_DECLS

@@ -28,7 +28,7 @@
 
 #pragma once
 
-#include "runtime/trainer/ports/table_client.h"
+#include "runtime/ports/table_client.h"
 #include "runtime/trainer/table_steps/step_bags.h"
 
 G_BEGIN_DECLS

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "runtime/trainer/ports/table_client.h"
+#include "runtime/ports/table_client.h"
 #include "tests/integration/tables/tables_fixture.h"
 
 namespace tps_test {

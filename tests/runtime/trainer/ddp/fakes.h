@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/trainer/ports/exchange.h"
+#include "runtime/ports/exchange.h"
 #include "runtime/trainer/ports/process_group.h"
-#include "runtime/trainer/ports/store.h"
+#include "runtime/ports/store.h"
 #include "runtime/nn/model.h"
 
 /* The state that the stores of several ranks share. */

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/server/averaging/parameter_server.h"
-#include "runtime/trainer/ports/exchange.h"
+#include "runtime/ports/exchange.h"
 
 class LocalServers
 {

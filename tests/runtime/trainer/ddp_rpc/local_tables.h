@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/trainer/ports/table_client.h"
+#include "runtime/ports/table_client.h"
 
 class LocalTables
 {

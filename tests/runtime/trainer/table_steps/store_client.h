@@ -15,7 +15,7 @@
 
 #include "runtime/server/tables/table_store.h"
 #include "runtime/device/backend.h"
-#include "runtime/trainer/ports/table_client.h"
+#include "runtime/ports/table_client.h"
 
 namespace tps_test {
 
