@@ -7,7 +7,7 @@
 #pragma once
 
 #include "bench/dlrm/click_batch.h"
-#include "runtime/nn/dlrm_model.h"
+#include "runtime/trainer/nn/dlrm_model.h"
 #include "runtime/trainer/ddp/ddp.h"
 
 G_BEGIN_DECLS

@@ -11,8 +11,8 @@
 #include "runtime/trainer/ports/hook.h"
 #include "runtime/trainer/pass/pass.h"
 #include "runtime/trainer/ports/process_group.h"
-#include "runtime/nn/dataset.h"
-#include "runtime/nn/model.h"
+#include "runtime/trainer/nn/dataset.h"
+#include "runtime/trainer/nn/model.h"
 #include "runtime/base/error.h"
 #include "runtime/base/version.h"
 

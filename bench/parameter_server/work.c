@@ -12,7 +12,7 @@
 #include "runtime/base/config.h"
 #include "runtime/trainer/pass/device_choice.h"
 #include "runtime/trainer/pass/trainer.h"
-#include "runtime/nn/dataset.h"
+#include "runtime/trainer/nn/dataset.h"
 #include "runtime/base/sync.h"
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)

@@ -82,7 +82,6 @@ LAYERS = (
     "runtime/device/cpu/optimizer",
     "runtime/device/cpu",
     "runtime/device/find",
-    "runtime/nn",
     "runtime/embedding",
     "runtime/ports",
     "runtime/server",
@@ -93,6 +92,7 @@ LAYERS = (
     "runtime/server/tables",
     "runtime/server/snapshot",
     "runtime/server/durable",
+    "runtime/trainer/nn",
     "runtime/trainer/ports",
     "runtime/trainer/compress runtime/trainer/group runtime/trainer/hooks "
     "runtime/trainer/table_steps",

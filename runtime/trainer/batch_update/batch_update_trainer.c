@@ -11,9 +11,9 @@
 
 #include "runtime/base/config.h"
 #include "runtime/base/error.h"
-#include "runtime/nn/device_tensor.h"
-#include "runtime/nn/linear_model.h"
-#include "runtime/nn/staged_tensor.h"
+#include "runtime/trainer/nn/device_tensor.h"
+#include "runtime/trainer/nn/linear_model.h"
+#include "runtime/trainer/nn/staged_tensor.h"
 #include "runtime/base/ziggurat.h"
 #include "runtime/server/push_digest.h"
 #include "runtime/base/sync.h"

@@ -3,7 +3,7 @@
 #include "runtime/trainer/buckets/bucket_slot.h"
 
 #include "runtime/base/error.h"
-#include "runtime/nn/device_tensor.h"
+#include "runtime/trainer/nn/device_tensor.h"
 
 static gboolean
 check_parameter (const TpsParameter *parameter, GError **error)

@@ -14,7 +14,7 @@
 
 #pragma once
 
-#include "runtime/nn/model.h"
+#include "runtime/trainer/nn/model.h"
 
 G_BEGIN_DECLS
 

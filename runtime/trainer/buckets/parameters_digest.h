@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "runtime/nn/model.h"
+#include "runtime/trainer/nn/model.h"
 
 G_BEGIN_DECLS
 

@@ -13,7 +13,7 @@
 #include "runtime/trainer/ddp_rpc/table_columns.h"
 #include "runtime/base/error.h"
 #include "runtime/device/device_memory.h"
-#include "runtime/nn/hybrid_model.h"
+#include "runtime/trainer/nn/hybrid_model.h"
 #include "runtime/base/sync.h"
 
 #define FORWARD_METRIC "forward_metric"

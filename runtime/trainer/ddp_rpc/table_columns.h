@@ -8,7 +8,7 @@
 
 #pragma once
 
-#include "runtime/nn/staged_tensor.h"
+#include "runtime/trainer/nn/staged_tensor.h"
 
 G_BEGIN_DECLS
 

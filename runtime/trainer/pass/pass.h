@@ -15,7 +15,7 @@
 #include "runtime/tensor/train_plan.h"
 #include "runtime/trainer/pass/trainer.h"
 #include "runtime/ports/table_client.h"
-#include "runtime/nn/model.h"
+#include "runtime/trainer/nn/model.h"
 
 G_BEGIN_DECLS
 

@@ -4,7 +4,7 @@
 
 #include "runtime/trainer/pass/pass_batch.h"
 
-#include "runtime/nn/device_tensor.h"
+#include "runtime/trainer/nn/device_tensor.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 

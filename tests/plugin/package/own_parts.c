@@ -4,8 +4,8 @@
  * model, a criterion, a hook and a trainer. own_server.c adds a server kind. */
 
 #include <stdio.h>
-#include <thriftps/runtime/nn/dataset.h>
-#include <thriftps/runtime/nn/model.h>
+#include <thriftps/runtime/trainer/nn/dataset.h>
+#include <thriftps/runtime/trainer/nn/model.h>
 #include <thriftps/runtime/trainer/pass/pass.h>
 
 #define N_SAMPLES 32

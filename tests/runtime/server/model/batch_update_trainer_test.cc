@@ -14,8 +14,8 @@
 
 #include "runtime/device/device_library.h"
 #include "runtime/base/error.h"
-#include "runtime/nn/criterion.h"
-#include "runtime/nn/linear_model.h"
+#include "runtime/trainer/nn/criterion.h"
+#include "runtime/trainer/nn/linear_model.h"
 #include "runtime/base/ziggurat.h"
 #include "runtime/server/model/model_server.h"
 #include "tests/runtime/fake_device/fake_device.h"

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/nn/criterion.h"
-#include "runtime/nn/linear_model.h"
+#include "runtime/trainer/nn/criterion.h"
+#include "runtime/trainer/nn/linear_model.h"
 #include "runtime/server/model/trained_model.h"
 #include "tests/oracle/vectors.h"
 #include "tests/runtime/server/model/models.h"

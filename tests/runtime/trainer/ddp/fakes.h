@@ -16,7 +16,7 @@
 #include "runtime/ports/exchange.h"
 #include "runtime/trainer/ports/process_group.h"
 #include "runtime/ports/store.h"
-#include "runtime/nn/model.h"
+#include "runtime/trainer/nn/model.h"
 
 /* The state that the stores of several ranks share. */
 class MemoryStore

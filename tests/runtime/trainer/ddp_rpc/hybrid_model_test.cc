@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/nn/hybrid_model.h"
+#include "runtime/trainer/nn/hybrid_model.h"
 
 #include <string>
 #include <vector>

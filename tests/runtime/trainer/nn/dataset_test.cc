@@ -1,0 +1,222 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* DummyData, the distribution of batches, and the registries. */
+
+#include "runtime/trainer/nn/dataset.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/base/error.h"
+#include "runtime/trainer/nn/model.h"
+
+namespace {
+
+gboolean
+generate (const char *config, gint64 seed, TpsDataset *dataset, GError **error)
+{
+  GError *parse_error = nullptr;
+  GVariant *values = g_variant_parse (G_VARIANT_TYPE_VARDICT, config, nullptr, nullptr,
+                                      &parse_error);
+  g_assert_no_error (parse_error);
+  gboolean ok = tps_data_class_find ("DummyData", nullptr)->generate (values, seed, dataset, error);
+
+  g_variant_unref (values);
+  return ok;
+}
+
+std::vector<int64_t>
+ints_of (const TpsTensor &tensor)
+{
+  const int64_t *data = (const int64_t *) tps_tensor_data (&tensor);
+
+  return std::vector<int64_t> (data, data + tps_shape_n_elems (&tensor.shape));
+}
+
+const char *const kConfig =
+    "{'max_val': <int64 100>, 'sample_count': <int64 50>, 'sample_length': <int64 40>, "
+    "'sparsity_percentage': <int64 20>}";
+
+TEST (DummyData, UsesTheWholePoolAndNothingElse)
+{
+  g_auto (TpsDataset) dataset = {};
+
+  ASSERT_TRUE (generate (kConfig, 3, &dataset, nullptr));
+  EXPECT_EQ (dataset.input.shape.dims[0], 50);
+  EXPECT_EQ (dataset.input.shape.dims[1], 40);
+  EXPECT_EQ (dataset.target.shape.dims[0], 50);
+  std::vector<int64_t> input = ints_of (dataset.input), target = ints_of (dataset.target);
+  std::set<int64_t> ids (input.begin (), input.end ());
+  EXPECT_EQ (ids.size (), 80u); /* one of 80 ids is missing among 2000 draws once in 10^9 cases */
+  EXPECT_GE (*ids.begin (), 0);
+  EXPECT_LT (*ids.rbegin (), 100);
+  EXPECT_GT (*ids.rbegin (), 79) << "the pool is a random choice, not the first ids";
+  EXPECT_GT (std::set<int64_t> (target.begin (), target.end ()).size (), 20u);
+  for (int64_t c : target)
+    EXPECT_TRUE (c >= 0 && c < 100);
+}
+
+// The data must be the same on every platform: a change of these numbers would change the meaning
+// of a seed.
+TEST (DummyData, ASeedAlwaysGivesTheSameData)
+{
+  g_auto (TpsDataset) one = {};
+  g_auto (TpsDataset) same = {};
+  g_auto (TpsDataset) other = {};
+
+  ASSERT_TRUE (generate (kConfig, 3, &one, nullptr));
+  ASSERT_TRUE (generate (kConfig, 3, &same, nullptr));
+  ASSERT_TRUE (generate (kConfig, 4, &other, nullptr));
+  EXPECT_EQ (ints_of (one.input), ints_of (same.input));
+  EXPECT_EQ (ints_of (one.target), ints_of (same.target));
+  EXPECT_NE (ints_of (one.input), ints_of (other.input));
+  EXPECT_NE (ints_of (one.target), ints_of (other.target));
+  std::vector<int64_t> input = ints_of (one.input), target = ints_of (one.target);
+  EXPECT_EQ (std::vector<int64_t> (input.begin (), input.begin () + 4),
+             (std::vector<int64_t> { 77, 99, 3, 80 }));
+  EXPECT_EQ (std::vector<int64_t> (target.begin (), target.begin () + 4),
+             (std::vector<int64_t> { 55, 45, 89, 83 }));
+}
+
+TEST (DummyData, RefusesWrongArgumentsByName)
+{
+  const struct
+  {
+    const char *config, *message;
+  } cases[] = {
+    { "{'max_val': <int64 100>, 'sample_count': <int64 5>, 'sample_length': <int64 4>, 'sparsity_percentage': "
+      "<int64 100>}",
+      "data DummyData: sparsity_percentage 100 leaves none of max_val 100 ids in use" },
+    { "{'max_val': <int64 1>, 'sample_count': <int64 5>, 'sample_length': <int64 4>, 'sparsity_percentage': <0.5>}",
+      "data DummyData: sparsity_percentage 0.5 leaves none of max_val 1 ids in use" },
+    { "{'max_val': <int64 1>, 'sample_count': <int64 5>, 'sample_length': <int64 4>, 'sparsity_percentage': "
+      "<int64 101>}",
+      "data DummyData: sparsity_percentage: 101 is outside [0, 100]" },
+    { "{'max_val': <int64 0>}", "data DummyData: max_val: 0 is outside [1, 2147483648]" },
+    { "{'max_val': <int64 5>, 'sample_count': <int64 9223372036854775807>, 'sample_length': <int64 4>, "
+      "'sparsity_percentage': <int64 0>}",
+      "data DummyData: the shape overflows" },
+  };
+
+  for (const auto &test : cases)
+    {
+      g_auto (TpsDataset) dataset = {};
+      g_autoptr (GError) error = nullptr;
+
+      EXPECT_FALSE (generate (test.config, 1, &dataset, &error));
+      ASSERT_NE (error, nullptr);
+      EXPECT_STREQ (error->message, test.message);
+      EXPECT_EQ (error->code, TPS_ERROR_INVALID_ARGUMENT);
+    }
+}
+
+TEST (DummyData, TooMuchDataIsAnErrorAndNotTheEnd)
+{
+  g_auto (TpsDataset) dataset = {};
+  g_autoptr (GError) error = nullptr;
+
+  EXPECT_FALSE (generate (
+      "{'max_val': <int64 5>, 'sample_count': <int64 1000000000>, 'sample_length': <int64 "
+      "1000000>, 'sparsity_percentage': <int64 0>}",
+      1, &dataset, &error));
+  EXPECT_EQ (error->code, TPS_ERROR_RESOURCE_EXHAUSTED);
+}
+
+TpsDataset
+numbered_samples (int64_t n)
+{
+  TpsDataset dataset = {};
+
+  tps_tensor_init_2d (&dataset.input, TPS_DTYPE_INT64, n, 3);
+  tps_tensor_init_1d (&dataset.target, TPS_DTYPE_INT64, n);
+  for (int64_t i = 0; i < n; i++)
+    {
+      ((int64_t *) tps_tensor_data (&dataset.target))[i] = i;
+      for (int64_t j = 0; j < 3; j++)
+        ((int64_t *) tps_tensor_data (&dataset.input))[i * 3 + j] = 10 * i + j;
+    }
+  return dataset;
+}
+
+TEST (Deal, TrainersGetEveryNthBatchAndTheLastIsShort)
+{
+  g_auto (TpsDataset) dataset = numbered_samples (23);
+  GPtrArray *dealt = tps_dataset_deal (&dataset, 5, 2);
+  const std::vector<std::vector<std::vector<int64_t>>> wanted = {
+    { { 0, 1, 2, 3, 4 }, { 10, 11, 12, 13, 14 }, { 20, 21, 22 } },
+    { { 5, 6, 7, 8, 9 }, { 15, 16, 17, 18, 19 } }
+  };
+
+  ASSERT_EQ (dealt->len, 2u);
+  for (guint trainer = 0; trainer < 2; trainer++)
+    {
+      GArray *batches = (GArray *) g_ptr_array_index (dealt, trainer);
+
+      ASSERT_EQ (batches->len, wanted[trainer].size ());
+      for (guint i = 0; i < batches->len; i++)
+        {
+          const TpsTrainBatch &batch = g_array_index (batches, TpsTrainBatch, i);
+
+          EXPECT_EQ (ints_of (batch.target), wanted[trainer][i]);
+          EXPECT_EQ (batch.input.shape.dims[0], (int64_t) wanted[trainer][i].size ());
+          EXPECT_EQ (ints_of (batch.input)[2], 10 * wanted[trainer][i][0] + 2);
+          EXPECT_EQ (batch.input.buffer, dataset.input.buffer) << "a view, not a copy";
+        }
+    }
+  g_ptr_array_unref (dealt);
+}
+
+TEST (Deal, BatchesOutliveTheDataset)
+{
+  TpsDataset dataset = numbered_samples (4);
+  GPtrArray *dealt = tps_dataset_deal (&dataset, 3, 4);
+
+  tps_dataset_clear (&dataset);
+  EXPECT_EQ (((GArray *) g_ptr_array_index (dealt, 0))->len, 1u);
+  EXPECT_EQ (((GArray *) g_ptr_array_index (dealt, 3))->len, 0u);
+  EXPECT_EQ (
+      ints_of (g_array_index ((GArray *) g_ptr_array_index (dealt, 1), TpsTrainBatch, 0).target),
+      (std::vector<int64_t> { 3 }));
+  g_ptr_array_unref (dealt);
+}
+
+TEST (Registries, AnUnknownNameListsTheKnown)
+{
+  g_autoptr (GError) data = nullptr;
+  g_autoptr (GError) model = nullptr;
+  g_autoptr (GError) criterion = nullptr;
+
+  EXPECT_EQ (tps_data_class_find ("RealData", &data), nullptr);
+  EXPECT_STREQ (data->message, "unknown data \"RealData\"; known: DummyData");
+  EXPECT_EQ (tps_model_class_find ("RealModel", &model), nullptr);
+  EXPECT_STREQ (model->message,
+                "unknown model \"RealModel\"; known: DummyModel, HybridModel, LinearModel");
+  EXPECT_EQ (tps_criterion_find ("hinge", &criterion), nullptr);
+  EXPECT_STREQ (criterion->message, "unknown criterion \"hinge\"; known: cel, l1");
+  EXPECT_EQ (criterion->code, TPS_ERROR_NOT_FOUND);
+}
+
+void
+no_loss (TpsStream *, TpsTensorView, TpsTensorView, gdouble *, gfloat *)
+{
+}
+
+TEST (Registries, ARegisteredEntryIsFoundListedAndHidesOlderOnes)
+{
+  static const TpsCriterion first = { "a_first", no_loss }, second = { "a_first", no_loss };
+
+  tps_criterion_register (&first);
+  EXPECT_EQ (tps_criterion_find ("a_first", nullptr), &first);
+  tps_criterion_register (&second);
+  EXPECT_EQ (tps_criterion_find ("a_first", nullptr), &second);
+  g_autofree const gchar **names = tps_criterion_list ();
+  std::vector<std::string> list;
+  for (guint i = 0; names[i] != nullptr; i++)
+    list.push_back (names[i]);
+  EXPECT_EQ (list, (std::vector<std::string> { "cel", "l1", "a_first" }));
+}
+
+} // namespace
