@@ -14,7 +14,7 @@
 #include "plugin/service/parameter_server_service.h"
 #include "plugin/service/rendezvous_service.h"
 #include "plugin/service/session_service.h"
-#include "plugin/service/trainer_service.h"
+#include "plugin/trainer/trainer_service.h"
 #include "runtime/base/cores.h"
 #include "runtime/base/error.h"
 #include "runtime/base/process_numbers.h"

@@ -10,7 +10,7 @@
 #include "bench/world/enroll.h"
 #include "plugin/client/client.h"
 #include "plugin/client/stubs.h"
-#include "plugin/client/trainer_links.h"
+#include "plugin/trainer/trainer_links.h"
 #include "runtime/device/cpu/kernels/blas.h"
 #include "runtime/trainer/pass/trainer.h"
 #include "runtime/base/error.h"

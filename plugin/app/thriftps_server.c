@@ -22,7 +22,7 @@
 #include "plugin/app/server_log.h"
 #include "plugin/app/service_manager.h"
 #include "plugin/app/tuning_list.h"
-#include "plugin/client/trainer_links.h"
+#include "plugin/trainer/trainer_links.h"
 #include "plugin/http/http.h"
 #include "plugin/plugin.h"
 #include "plugin/tracing/otlp/otlp_exporter.h"

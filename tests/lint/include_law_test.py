@@ -111,7 +111,7 @@ LAYERS = (
     "plugin/net/tls plugin/wire",
     "plugin/chunks plugin/service",
     "plugin/service/chunks plugin/host plugin/client",
-    "plugin/server plugin/client/tables",
+    "plugin/server plugin/client/tables plugin/trainer",
     "plugin plugin/python/native",
     "plugin/http plugin/glib",
     "plugin/app",

@@ -9,7 +9,7 @@
 #include <vector>
 #include <gtest/gtest.h>
 
-#include "plugin/client/trainer_links.h"
+#include "plugin/trainer/trainer_links.h"
 #include "plugin/plugin.h"
 #include "runtime/base/error.h"
 #include "runtime/trainer/pass/trainer.h"

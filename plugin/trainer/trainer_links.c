@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "plugin/client/trainer_links.h"
+#include "plugin/trainer/trainer_links.h"
 
 #include "plugin/client/remote_exchange.h"
 #include "plugin/client/remote_model.h"

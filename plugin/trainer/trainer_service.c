@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "plugin/service/trainer_service.h"
+#include "plugin/trainer/trainer_service.h"
 
 #include "plugin/wire/wire_trainer.h"
 
