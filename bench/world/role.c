@@ -18,7 +18,8 @@
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define STOP_POLL_MS 200
-/* the time after which a role assumes that the connection to the master is broken */
+/* The time after which a role assumes that the master is gone. TCP needs three minutes for that. It
+ * is longer than any pause of a live master, because a role that exits too early ends the run. */
 #define SILENCE_NS (15 * SECOND_NS)
 
 typedef struct

@@ -10,7 +10,7 @@
  * The best order of the copy depends on the processor. On Intel, four pages are copied side by
  * side, so that four rows of memory are open and four of the processor's prefetchers run. On AMD's
  * Zen 3, this order reaches only a quarter to a third of the speed of copying one page after the
- * other (bench/PROFILES.md). */
+ * other (bench/EXPERIMENTS.md). */
 
 #include "runtime/base/stream_copy.h"
 
