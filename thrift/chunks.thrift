@@ -43,45 +43,63 @@ namespace php ThriftPS
 namespace rs thriftps
 namespace netstd ThriftPS
 
-// Chunk `index` of a message in `count` chunks. All chunks have the same length, except that the
-// last chunk may be shorter.
+/**
+ * Chunk `index` of a message in `count` chunks. All chunks have the same length, except that the
+ * last chunk may be shorter.
+ */
 struct Chunk {
-  1: required string transfer
-  2: required i32 index      // from 0
+  1: required string transfer (text = "name")
+  /** from 0 */
+  2: required i32 index
   3: required i32 count
-  // CRC-32C of data (Castagnoli polynomial, as in iSCSI); its bits as a signed number.
+  /** CRC-32C of data (Castagnoli polynomial, as in iSCSI); its bits as a signed number. */
   4: required i32 crc32c
   5: required binary data
 }
 
 struct TransferState {
-  1: required i32 received   // the server has the chunks [0, received)
+  /** the server has the chunks [0, received) */
+  1: required i32 received
 }
 
 struct LargeAnswer {
-  1: required i64 bytes      // size of the serialized reply message
-  2: required i32 count      // number of chunks to fetch; 0 if `message` is set
-  3: optional binary message // the whole message, if it is short
+  /** size of the serialized reply message */
+  1: required i64 bytes
+  /** number of chunks to fetch; 0 if `message` is set */
+  2: required i32 count
+  /** the whole message, if it is short */
+  3: optional binary message
 }
 
 service Chunks {
-  // Begins a transfer, or resumes it. ALREADY_EXISTS: the name is in use with another size or
-  // count. RESOURCE_EXHAUSTED: the server has no room for the transfer; see retry_after_ms.
-  TransferState begin_transfer(1: string transfer, 2: i64 bytes, 3: i32 count) throws (1: node.ServiceError failure)
+  /**
+   * Begins a transfer, or resumes it. ALREADY_EXISTS: the name is in use with another size or
+   * count. RESOURCE_EXHAUSTED: the server has no room for the transfer; see retry_after_ms.
+   */
+  TransferState begin_transfer(1: string transfer (text = "name"), 2: i64 bytes, 3: i32 count)
+      throws (1: node.ServiceError failure) (right = "any", result = "state")
 
-  // Stores a chunk. If the server has the chunk already, it checks the CRC and accepts the chunk.
-  // INVALID_ARGUMENT: the CRC is wrong (the client can send the chunk again), the length is wrong,
-  // or an earlier chunk is missing. NOT_FOUND: the transfer does not exist or was dropped, and the
-  // client can begin it again. RESOURCE_EXHAUSTED: there is no room now; see retry_after_ms.
-  void put_chunk(1: Chunk chunk) throws (1: node.ServiceError failure)
+  /**
+   * Stores a chunk. If the server has the chunk already, it checks the CRC and accepts the chunk.
+   * INVALID_ARGUMENT: the CRC is wrong (the client can send the chunk again), the length is wrong,
+   * or an earlier chunk is missing. NOT_FOUND: the transfer does not exist or was dropped, and the
+   * client can begin it again. RESOURCE_EXHAUSTED: there is no room now; see retry_after_ms.
+   */
+  void put_chunk(1: Chunk chunk)
+      throws (1: node.ServiceError failure) (right = "any")
 
-  // Runs the call, and returns its reply. INVALID_ARGUMENT: chunks are missing.
-  LargeAnswer run_transfer(1: string transfer) throws (1: node.ServiceError failure)
+  /** Runs the call, and returns its reply. INVALID_ARGUMENT: chunks are missing. */
+  LargeAnswer run_transfer(1: string transfer (text = "name"))
+      throws (1: node.ServiceError failure) (right = "any", result = "answer")
 
-  // Returns one chunk of the reply; the client may fetch a chunk more than once. INVALID_ARGUMENT:
-  // there is no reply yet, or no such chunk. NOT_FOUND: as in put_chunk.
-  Chunk get_chunk(1: string transfer, 2: i32 index) throws (1: node.ServiceError failure)
+  /**
+   * Returns one chunk of the reply; the client may fetch a chunk more than once. INVALID_ARGUMENT:
+   * there is no reply yet, or no such chunk. NOT_FOUND: as in put_chunk.
+   */
+  Chunk get_chunk(1: string transfer (text = "name"), 2: i32 index)
+      throws (1: node.ServiceError failure) (right = "any", lane = "worker", result = "chunk")
 
-  // Ends the transfer and releases its memory. Succeeds if there is no such transfer.
-  void end_transfer(1: string transfer) throws (1: node.ServiceError failure)
+  /** Ends the transfer and releases its memory. Succeeds if there is no such transfer. */
+  void end_transfer(1: string transfer (text = "name"))
+      throws (1: node.ServiceError failure) (right = "any")
 }

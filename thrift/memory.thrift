@@ -59,49 +59,71 @@ namespace rs thriftps
 namespace netstd ThriftPS
 
 enum SegmentKind {
-  MEMFD = 1,    // host memory
-  CUDA_IPC = 2  // memory of a CUDA device
+  /** host memory */
+  MEMFD = 1,
+  /** memory of a CUDA device */
+  CUDA_IPC = 2
 }
 
 enum SegmentUse {
-  REQUESTS = 1, // the client writes, the server reads
-  ANSWERS = 2,  // the server writes, the client reads
-  // As ANSWERS, for a client that receives the same tensors as other clients (averages). The server
-  // may return a segment that other connections of the same user map too. Such a segment holds a
-  // tensor that is sent to several clients. All of them read it in place, and each must return the
-  // segment. The server writes to it again when all have returned it. The server uses several such
-  // segments in turn, so a client should open one more after each reply whose tensor came inline,
-  // up to its limit. A server that does not know this value refuses it with INVALID_ARGUMENT.
+  /** the client writes, the server reads */
+  REQUESTS = 1,
+  /** the server writes, the client reads */
+  ANSWERS = 2,
+  /**
+   * As ANSWERS, for a client that receives the same tensors as other clients (averages). The server
+   * may return a segment that other connections of the same user map too. Such a segment holds a
+   * tensor that is sent to several clients. All of them read it in place, and each must return the
+   * segment. The server writes to it again when all have returned it. The server uses several such
+   * segments in turn, so a client should open one more after each reply whose tensor came inline,
+   * up to its limit. A server that does not know this value refuses it with INVALID_ARGUMENT.
+   */
   COMMON_ANSWERS = 3
 }
 
 struct Segment {
-  1: required i64 id   // the value of SharedSlice.segment on this connection
-  2: required i64 bytes
-  3: optional binary handle // CUDA_IPC: cudaIpcMemHandle_t, 64 bytes
+  /** the value of SharedSlice.segment on this connection */
+  1: required i64 id (min = "1")
+  2: required i64 bytes (min = "1")
+  /** CUDA_IPC: cudaIpcMemHandle_t, 64 bytes */
+  3: optional binary handle (size = "64")
 }
 
 service Memory {
-  // Opens a segment of at least `bytes` bytes: the size is rounded up to whole pages, or to 2 MiB
-  // of device memory.
-  //
-  // RESOURCE_EXHAUSTED: the limit of this connection or of the server is reached; each kind has
-  // limits of its own. PERMISSION_DENIED: the processes have different users. UNAVAILABLE: the
-  // server offers no shared memory (the socket is not a Unix socket, or the server has switched
-  // shared memory off), or it does not offer this kind.
-  Segment open_segment(1: SegmentKind kind, 2: SegmentUse segment_use, 3: i64 bytes) throws (1: node.ServiceError failure)
+  /**
+   * Opens a segment of at least `bytes` bytes: the size is rounded up to whole pages, or to 2 MiB
+   * of device memory.
+   *
+   * RESOURCE_EXHAUSTED: the limit of this connection or of the server is reached; each kind has
+   * limits of its own. PERMISSION_DENIED: the processes have different users. UNAVAILABLE: the
+   * server offers no shared memory (the socket is not a Unix socket, or the server has switched
+   * shared memory off), or it does not offer this kind.
+   */
+  Segment open_segment(1: SegmentKind kind (enum_type = "SegmentKind"),
+                       2: SegmentUse segment_use (enum_type = "SegmentUse"),
+                       3: i64 bytes (min = "1"))
+      throws (1: node.ServiceError failure) (right = "any", lane = "worker", result = "segment")
 
-  // Returns segments for ANSWERS to the server. NOT_FOUND: the client does not own one of the
-  // segments. The message names the first such segment, and all others are released.
-  void release_segments(1: list<i64> segments) throws (1: node.ServiceError failure)
+  /**
+   * Returns segments for ANSWERS to the server. NOT_FOUND: the client does not own one of the
+   * segments. The message names the first such segment, and all others are released.
+   */
+  void release_segments(1: list<i64> segments)
+      throws (1: node.ServiceError failure) (right = "any")
 
-  // Closes segments of any use. Pending calls that use them complete normally. NOT_FOUND: as in
-  // release_segments.
-  void close_segments(1: list<i64> segments) throws (1: node.ServiceError failure)
+  /**
+   * Closes segments of any use. Pending calls that use them complete normally. NOT_FOUND: as in
+   * release_segments.
+   */
+  void close_segments(1: list<i64> segments)
+      throws (1: node.ServiceError failure) (right = "any", lane = "worker")
 
-  // Opens a segment of kind CUDA_IPC for ANSWERS, as open_segment does. The server may also place
-  // results of lookup_bags and lookup_rows in this segment, if the table is on the device of
-  // NodeInfo.lookup_device. Without such a segment, results of lookups are never in memory of a
-  // device. With such a segment, a result may still be in host memory.
-  Segment open_lookup_segment(1: i64 bytes) throws (1: node.ServiceError failure)
+  /**
+   * Opens a segment of kind CUDA_IPC for ANSWERS, as open_segment does. The server may also place
+   * results of lookup_bags and lookup_rows in this segment, if the table is on the device of
+   * NodeInfo.lookup_device. Without such a segment, results of lookups are never in memory of a
+   * device. With such a segment, a result may still be in host memory.
+   */
+  Segment open_lookup_segment(1: i64 bytes (min = "1"))
+      throws (1: node.ServiceError failure) (right = "any", lane = "worker", result = "segment")
 }

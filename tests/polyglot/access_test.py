@@ -70,7 +70,7 @@ def list_methods():
     methods = []
     for path in sorted(glob.glob("thrift/*.thrift")):
         with open(path, encoding="utf-8") as file:
-            code = re.sub(r"//[^\n]*", "", file.read())
+            code = re.sub(r"//[^\n]*|/\*.*?\*/", "", file.read(), flags=re.DOTALL)
         for service, body in SERVICE.findall(code):
             methods += [(service, method) for method in METHOD.findall(body)]
     return methods

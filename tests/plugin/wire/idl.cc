@@ -13,7 +13,7 @@ class Parser
 public:
   Parser (const std::string &text, Idl *idl) : idl_ (idl)
   {
-    static const std::regex comment ("//[^\n]*");
+    static const std::regex comment ("//[^\n]*|/\\*[^]*?\\*/");
     static const std::regex token ("[A-Za-z_][A-Za-z0-9_.]*|[0-9]+|\"[^\"]*\"|[^\\s]");
     const std::string code = std::regex_replace (text, comment, "");
 
@@ -63,6 +63,14 @@ private:
   }
 
   void
+  skip_annotations ()
+  {
+    if (next_ < tokens_.size () && skip ("("))
+      while (!skip (")"))
+        next_++;
+  }
+
+  void
   parse_definition (const std::string &keyword)
   {
     if (keyword == "include")
@@ -96,6 +104,7 @@ private:
         idl_->enums[name].emplace_back (value, std::stoi (take ()));
         skip (",");
       }
+    skip_annotations ();
   }
 
   std::string
@@ -130,6 +139,7 @@ private:
           field.requiredness = take ();
         field.type = parse_type ();
         field.name = take ();
+        skip_annotations ();
         skip (",");
         fields.push_back (field);
       }
@@ -154,6 +164,7 @@ private:
             expect ("(");
             method.exceptions = parse_fields (")");
           }
+        skip_annotations ();
         idl_->methods[service + ":" + name] = method;
       }
   }

@@ -1,0 +1,134 @@
+"""The contract, read from the JSON form of the IDL (`thrift --gen json`), for the programs that
+generate code. See "Annotations" in README.md.
+
+The compiler loses the names of enum types, so each field of an enum type names it in an annotation.
+//tests/thrift:contract_test checks that no field lacks it.
+"""
+
+import json
+import os
+import re
+
+RIGHTS = ("read", "push", "admin", "any", "open")
+LANES = ("inline", "worker", "long")
+KNOWN = {
+    "enum": {"open"},
+    "field": {"enum_type", "finite", "max_bytes", "max_entries", "min", "presence", "size", "text"},
+    "method": {"command", "lane", "login", "result", "right"},
+}
+
+
+def snake(name):
+    """TableSpec -> table_spec, as in the names of C GLib."""
+    return re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
+
+
+def camel(name):
+    """table_spec -> TableSpec."""
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def check(where, kind, annotations):
+    unknown = sorted(set(annotations) - KNOWN[kind])
+    if unknown:
+        raise ValueError("%s: unknown annotation %s" % (where, unknown[0]))
+    return annotations
+
+
+class Type:
+    """`id` is a type of Thrift ("i32", "list", ...), or "enum". `name` is that of a struct or an
+    enum, `elem` the type of a list's elements."""
+
+    def __init__(self, kind, described, enum_type):
+        self.id = "struct" if kind in ("exception", "union") else kind
+        self.name = described.get("class", "").rpartition(".")[2]
+        self.elem = None
+        if kind in ("list", "set"):
+            self.elem = Type(described["elemTypeId"], described.get("elemType", {}), enum_type)
+        elif kind == "map" and (described["keyTypeId"], described["valueTypeId"]) != ("string",) * 2:
+            raise ValueError("maps other than map<string,string> have no code")
+        elif enum_type:
+            self.id, self.name = "enum", enum_type
+
+
+class Field:
+    def __init__(self, owner, data):
+        self.name, self.id, self.doc = data["name"], data["key"], data.get("doc", "")
+        self.key = "%s.%s" % (owner, self.name)
+        self.required = data["required"]  # "required", "optional"; "req_out": neither
+        self.annotations = check(self.key, "field", data.get("annotations", {}))
+        self.type = Type(data["typeId"], data.get("type", {}), self.annotations.get("enum_type"))
+
+    def has(self, annotation, value="true"):
+        return self.annotations.get(annotation) == value
+
+
+class Struct:
+    def __init__(self, data):
+        self.name, self.doc = data["name"], data.get("doc", "")
+        self.fields = [Field(self.name, each) for each in data["fields"]]
+
+
+class Enum:
+    def __init__(self, data):
+        self.name = data["name"]
+        self.values = [(each["name"], each["value"]) for each in data["members"]]
+        annotations = check(self.name, "enum", data.get("annotations", {}))
+        self.is_open = annotations.get("open") == "true"
+
+
+class Method:
+    def __init__(self, service, data):
+        self.service, self.name, self.doc = service, data["name"], data.get("doc", "")
+        self.key = "%s.%s" % (service, self.name)
+        self.arguments = [Field(self.name, each) for each in data["arguments"]]
+        self.result = None
+        if data["returnTypeId"] != "void":
+            self.result = Type(data["returnTypeId"], data.get("returnType", {}), None)
+        self.annotations = check(self.key, "method", data.get("annotations", {}))
+        self.right = self.annotations.get("right")
+        self.lane = self.annotations.get("lane", "inline")
+        thrown = [(each["key"], each["name"]) for each in data["exceptions"]]
+        if self.right not in RIGHTS or self.lane not in LANES:
+            raise ValueError("%s needs a right of %s and a lane of %s" % (self.key, RIGHTS, LANES))
+        if thrown != [(1, "failure")]:
+            raise ValueError("%s does not throw ServiceError as `failure`" % self.key)
+        if (self.result is None) != ("result" not in self.annotations):
+            raise ValueError("%s: a result, and nothing else, has a name" % self.key)
+
+
+class File:
+    """One file of the IDL."""
+
+    def __init__(self, path):
+        with open(path, encoding="utf-8") as text:
+            data = json.load(text)
+        self.name, self.includes = data["name"], data["includes"]
+        self.enums = [Enum(each) for each in data["enums"]]
+        self.structs = [Struct(each) for each in data["structs"]]
+        self.services = {each["name"]: [Method(each["name"], one) for one in each["functions"]]
+                         for each in data["services"]}
+        self.methods = [each for methods in self.services.values() for each in methods]
+
+
+class Contract:
+    """All files, in the order of their names."""
+
+    def __init__(self, paths):
+        self.files = [File(path) for path in sorted(paths, key=os.path.basename)]
+        self.enums = {each.name: each for file in self.files for each in file.enums}
+        self.structs = {each.name: each for file in self.files for each in file.structs}
+        self.methods = [each for file in self.files for each in file.methods]
+        for method in self.methods:
+            for field in method.arguments:
+                self.check_field(field)
+        for struct in self.structs.values():
+            for field in struct.fields:
+                self.check_field(field)
+
+    def check_field(self, field):
+        enum_type = field.annotations.get("enum_type")
+        if enum_type and enum_type not in self.enums:
+            raise ValueError("%s: there is no enum %s" % (field.key, enum_type))
+        if field.type.id == "struct" and field.type.name not in self.structs:
+            raise ValueError("%s: there is no struct %s" % (field.key, field.type.name))
