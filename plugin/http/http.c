@@ -288,8 +288,8 @@ static void
 add_own_endpoints (TpsHttp *http)
 {
   const TpsHttpEndpoint own[] = {
-    { "/", FALSE, TPS_RIGHT_OPEN, TRUE, serve_root, http },
-    { "/events", FALSE, TPS_RIGHT_ADMIN, FALSE, serve_events, http },
+    { "/", TPS_RIGHT_OPEN, TRUE, serve_root, http },
+    { "/events", TPS_RIGHT_ADMIN, FALSE, serve_events, http },
   };
   gsize n_files;
   const TpsConsoleFile *files = tps_console_list_files (&n_files);
@@ -305,8 +305,8 @@ add_own_endpoints (TpsHttp *http)
     }
   for (gsize i = 0; i < n_files; i++)
     {
-      const TpsHttpEndpoint endpoint = { files[i].path, FALSE,      TPS_RIGHT_OPEN,
-                                         TRUE,          serve_file, (gpointer) (gsize) &files[i] };
+      const TpsHttpEndpoint endpoint = { files[i].path, TPS_RIGHT_OPEN, TRUE, serve_file,
+                                         (gpointer) (gsize) &files[i] };
 
       if (!g_str_equal (files[i].path, "/"))
         tps_http_add_endpoint (http, &endpoint);
