@@ -141,7 +141,7 @@ TEST_F (LogTest, EachDurabilityEndsInItsTime)
   take_all_steps (log_, 500);
   EXPECT_THAT (ends_.lsns, ElementsAre (1, 2));
   EXPECT_EQ (tps_log_get_durable_lsn (log_), 0);
-  tps_log_writer_step (&log_->writer, 600, &wake_ns);
+  tps_log_writer_step (tps_log_get_writer (log_), 600, &wake_ns);
   EXPECT_EQ (wake_ns, 1000) << "half of the interval, from the first record";
 
   take_all_steps (log_, 1000);
@@ -149,9 +149,9 @@ TEST_F (LogTest, EachDurabilityEndsInItsTime)
   EXPECT_THAT (read_lsns (log_, 1), ElementsAre (-1, 2));
 
   append (TPS_DURABILITY_COMMIT);
-  ASSERT_TRUE (tps_log_writer_step (&log_->writer, 1600, &wake_ns));
+  ASSERT_TRUE (tps_log_writer_step (tps_log_get_writer (log_), 1600, &wake_ns));
   EXPECT_EQ (ends_.lsns.size (), 2u) << "it is staged and not written";
-  ASSERT_TRUE (tps_log_writer_step (&log_->writer, 1600, &wake_ns));
+  ASSERT_TRUE (tps_log_writer_step (tps_log_get_writer (log_), 1600, &wake_ns));
   EXPECT_THAT (ends_.lsns, ElementsAre (1, 2, 3));
   EXPECT_EQ (wake_ns, G_MAXINT64);
 }
@@ -206,7 +206,7 @@ TEST_F (LogTest, IntervalsEndWhenTheStopIsPrepared)
   EXPECT_THAT (ends_.lsns, ElementsAre (1)) << "before it is on the disk";
   tps_log_end_intervals (log_);
   append (TPS_DURABILITY_INTERVAL);
-  ASSERT_TRUE (tps_log_writer_step (&log_->writer, 0, &wake_ns));
+  ASSERT_TRUE (tps_log_writer_step (tps_log_get_writer (log_), 0, &wake_ns));
   EXPECT_THAT (ends_.lsns, ElementsAre (1)) << "it is staged and not written";
   take_all_steps (log_);
   EXPECT_THAT (ends_.lsns, ElementsAre (1, 2));
@@ -319,11 +319,11 @@ TEST_F (LogTest, AFullDiskIsReportedEarlyAndAppendsContinueWhenThereIsRoom)
   append_rows (11000);
   take_all_steps (log_, 7);
   EXPECT_EQ (ends_.lsns.size (), 5u);
-  EXPECT_FALSE (tps_log_writer_step (&log_->writer, 8, &wake_ns));
+  EXPECT_FALSE (tps_log_writer_step (tps_log_get_writer (log_), 8, &wake_ns));
   EXPECT_EQ (wake_ns, 7 + kSecond);
 
   disk_.set_capacity (1 << 20);
-  EXPECT_FALSE (tps_log_writer_step (&log_->writer, 8, &wake_ns)) << "not before its time";
+  EXPECT_FALSE (tps_log_writer_step (tps_log_get_writer (log_), 8, &wake_ns)) << "not before its time";
   take_all_steps (log_, 7 + kSecond);
   EXPECT_THAT (ends_.lsns, ElementsAre (1, 2, 3, 4, 5, 6));
   EXPECT_TRUE (tps_log_may_append (log_, 10000, nullptr));
@@ -347,7 +347,7 @@ TEST_F (LogTest, GroupsAreWrittenWhileTheNextSegmentIsMade)
     append_rows (11000);
     take_all_steps (log_);
     EXPECT_EQ (ends_.lsns.size (), 5u) << "this one does not";
-    EXPECT_FALSE (tps_log_writer_step (&log_->writer, 1, &wake_ns));
+    EXPECT_FALSE (tps_log_writer_step (tps_log_get_writer (log_), 1, &wake_ns));
     EXPECT_EQ (wake_ns, G_MAXINT64) << "the thread that makes the segment wakes the other one";
   });
   take_all_steps (log_);
@@ -402,9 +402,9 @@ TEST_F (LogTest, AStepLeavesLaterEntriesToTheNextOne)
         (*static_cast<std::function<void ()> *> (user_data)) ();
       },
       &on_end);
-  ASSERT_TRUE (tps_log_writer_step (&log_->writer, 1, &wake_ns));
+  ASSERT_TRUE (tps_log_writer_step (tps_log_get_writer (log_), 1, &wake_ns));
   EXPECT_THAT (ends_.lsns, IsEmpty ()) << "this step has begun before the second command was sent";
-  ASSERT_TRUE (tps_log_writer_step (&log_->writer, 1001, &wake_ns));
+  ASSERT_TRUE (tps_log_writer_step (tps_log_get_writer (log_), 1001, &wake_ns));
   EXPECT_THAT (ends_.lsns, IsEmpty ()) << "held: the first one ended an interval ago";
   take_all_steps (log_, 1001);
   EXPECT_THAT (ends_.lsns, ElementsAre (2));
