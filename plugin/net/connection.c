@@ -207,8 +207,8 @@ drop_socket (TpsConnection *connection)
   connection->fd = -1;
 }
 
-/* Every close ends here, once, on the loop's thread. The descriptor is closed, by the sending thread
- * if there is one. `data` is a reference to the connection. */
+/* Every close ends here, once, on the loop's thread. If a thread is sending, that thread closes the
+ * descriptor. `data` is a reference to the connection. */
 static void
 tear_down (gpointer data)
 {
