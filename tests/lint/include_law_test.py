@@ -140,7 +140,6 @@ FILE_CIRCLES = (
     "bench/parameter_server",
     "cuda/device",
     "plugin/host",
-    "plugin/service/chunks",
     "runtime/base",
     "runtime/server/averaging",
     "runtime/server/model",
