@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The state that the parts of the remote tables share. Private to these parts.
+/* The tables that a TpsRemoteTables knows, and the state that its calls share. Each file calls only
+ * files below it: remote_tables.c; lookup.c and push.c; this one and the plans.
  *
  * The happy path: lookup.c and push.c check a call and find its tables. A plan (lookup_plan.h,
  * push_plan.h) turns it into one request per server. servers.h sends the requests, all at the same
@@ -50,6 +51,12 @@ TpsPlacedTable *tps_remote_tables_find (TpsRemoteTables *tables, const gchar *na
 /* Returns TRUE if `indices` are INT64 [n] and lie in the table. Errors: INVALID_ARGUMENT. */
 gboolean tps_remote_tables_check_indices (const TpsPlacedTable *table, TpsTensorView indices,
                                           GError **error);
+
+/* Adds the table to the known tables, and takes ownership of the reference. Replaces a table of the
+ * same name. */
+void tps_remote_tables_add (TpsRemoteTables *tables, TpsPlacedTable *table);
+/* Removes the table from the known tables, unless its name belongs to a different table by now. */
+void tps_remote_tables_remove (TpsRemoteTables *tables, const TpsPlacedTable *table);
 
 /* End a call that failed before any request was sent: call `done` with the error later, on an I/O
  * thread. They take ownership of the error. */

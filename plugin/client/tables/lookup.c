@@ -3,7 +3,7 @@
 /* Lookups of bags and rows. */
 
 #include "plugin/client/tables/plan_sender.h"
-#include "plugin/client/tables/remote_tables_private.h"
+#include "plugin/client/tables/known_tables.h"
 #include "plugin/client/tables/row_split.h"
 #include "plugin/wire/wire_embedding_table.h"
 

@@ -4,7 +4,7 @@
 
 #include "plugin/client/tables/plan_sender.h"
 #include "plugin/client/tables/push_plan.h"
-#include "plugin/client/tables/remote_tables_private.h"
+#include "plugin/client/tables/known_tables.h"
 #include "plugin/client/tables/row_split.h"
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
