@@ -117,18 +117,14 @@ tps_host_stream_get (ThriftTransport *inner, const TpsHostOptions *options)
   TpsHostStream *stream = g_object_get_qdata (G_OBJECT (inner), stream_quark ());
 
   if (stream != NULL)
-    return tps_host_stream_ref (stream);
+    {
+      stream->n_references++;
+      return stream;
+    }
   stream = stream_new (inner, options);
   /* A destroy function would be useless: sockets of C GLib do not run GObject's finalizer, which
    * calls it. */
   g_object_set_qdata (G_OBJECT (inner), stream_quark (), stream);
-  return stream;
-}
-
-TpsHostStream *
-tps_host_stream_ref (TpsHostStream *stream)
-{
-  stream->n_references++;
   return stream;
 }
 

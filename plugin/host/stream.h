@@ -61,7 +61,6 @@ typedef struct TpsHostStream TpsHostStream;
  * if there is none. The caller owns a reference, and must hold a reference to `inner` at least as
  * long. Thread: the connection's. */
 TpsHostStream *tps_host_stream_get (ThriftTransport *inner, const TpsHostOptions *options);
-TpsHostStream *tps_host_stream_ref (TpsHostStream *stream);
 void tps_host_stream_unref (TpsHostStream *stream);
 
 /* Waits for bytes to read, and returns TRUE if there are some. Returns FALSE without an error at

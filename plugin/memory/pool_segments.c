@@ -83,8 +83,10 @@ tps_segment_pool_count (const TpsSegmentPool *pool, TpsSegmentKind kind, TpsPool
   return n_segments;
 }
 
-gsize
-tps_segment_pool_count_bytes (const TpsSegmentPool *pool, TpsSegmentKind kind)
+/* Returns the bytes of the segments that count against the limit of the kind. A segment that is
+ * being opened does not count. */
+static gsize
+count_bytes (const TpsSegmentPool *pool, TpsSegmentKind kind)
 {
   gsize n_bytes = 0;
 
@@ -332,7 +334,7 @@ make_room (TpsSegmentPool *pool, const Wanted *wanted, gboolean *wait)
   if (wanted->size > max_bytes)
     return FALSE;
   if (count_mapped (pool, wanted) < MAX_SEGMENTS
-      && tps_segment_pool_count_bytes (pool, wanted->kind) <= max_bytes - wanted->size)
+      && count_bytes (pool, wanted->kind) <= max_bytes - wanted->size)
     return TRUE;
   *wait = evict (pool, wanted);
   return FALSE;

@@ -148,10 +148,6 @@ void tps_segment_pool_demand (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegm
  * is met or cannot be met, and may mark idle segments for closing. */
 gsize tps_segment_pool_plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse *use);
 
-/* Returns the bytes of the segments that count against the limit of the kind. A segment that is
- * being opened does not count. */
-gsize tps_segment_pool_count_bytes (const TpsSegmentPool *pool, TpsSegmentKind kind);
-
 /* Returns the number of segments of this kind in this state. */
 guint tps_segment_pool_count (const TpsSegmentPool *pool, TpsSegmentKind kind,
                               TpsPoolSegmentState state);

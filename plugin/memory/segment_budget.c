@@ -48,13 +48,6 @@ tps_segment_budget_new (const TpsSegmentLimits *limits)
   return budget;
 }
 
-TpsSegmentBudget *
-tps_segment_budget_ref (TpsSegmentBudget *budget)
-{
-  tps_refcount_inc (&budget->refcount);
-  return budget;
-}
-
 TpsBufferPool *
 tps_segment_budget_get_copies (const TpsSegmentBudget *budget)
 {
@@ -155,7 +148,8 @@ charge_new (TpsSegmentBudget *budget, gsize n_bytes)
   TpsSegmentCharge *charge = g_new0 (TpsSegmentCharge, 1);
 
   tps_refcount_init (&charge->refcount);
-  charge->budget = tps_segment_budget_ref (budget);
+  tps_refcount_inc (&budget->refcount);
+  charge->budget = budget;
   charge->n_bytes = n_bytes;
   return charge;
 }

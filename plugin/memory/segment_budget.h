@@ -15,7 +15,6 @@ typedef struct TpsSegmentBudget TpsSegmentBudget;
 
 /* Creates a budget; copies `limits`. The caller owns a reference. */
 TpsSegmentBudget *tps_segment_budget_new (const TpsSegmentLimits *limits);
-TpsSegmentBudget *tps_segment_budget_ref (TpsSegmentBudget *budget);
 void tps_segment_budget_unref (TpsSegmentBudget *budget);
 
 /* Charges a segment of `n_bytes`. The caller owns the charge, which holds a reference to the

@@ -21,8 +21,9 @@ typedef struct
   gint64 *slot_of_shard; /* [n_shards], for the current bag */
 } Splitter;
 
-gsize
-tps_bag_split_n_bags (const TpsBagSplit *split)
+/* Returns the number of bags of the query. */
+static gsize
+count_bags (const TpsBagSplit *split)
 {
   return (gsize) split->query.offsets.shape.dims[0];
 }
@@ -38,7 +39,7 @@ bag_begin (const TpsBagSplit *split, gsize bag)
 {
   const gint64 *offsets = split->query.offsets.data;
 
-  return bag < tps_bag_split_n_bags (split) ? (gsize) offsets[bag] : n_indices_of (&split->query);
+  return bag < count_bags (split) ? (gsize) offsets[bag] : n_indices_of (&split->query);
 }
 
 static gboolean
@@ -216,7 +217,7 @@ tps_bag_split_init (TpsBagSplit *split, TpsPlacedTable *table, const TpsBagQuery
       split->spanning = g_array_new (FALSE, FALSE, sizeof (TpsSpanningBag));
       if (mode == TPS_SPLIT_EXACT && splitter.weights != NULL)
         split->slot_weights = g_new (gfloat, n_indices);
-      for (gsize bag = 0; bag < tps_bag_split_n_bags (split); bag++)
+      for (gsize bag = 0; bag < count_bags (split); bag++)
         split_bag (&splitter, bag);
     }
   g_free (splitter.shard_of);
@@ -281,8 +282,7 @@ gboolean
 tps_bag_split_take_answer (TpsBagSplit *split, guint number, TpsTensor *answer, GError **error)
 {
   TpsBagPart *part = &split->parts[number];
-  TpsShape expected = rows_shape (split, split->is_passed_on ? tps_bag_split_n_bags (split)
-                                                             : part->n_bags);
+  TpsShape expected = rows_shape (split, split->is_passed_on ? count_bags (split) : part->n_bags);
   g_autofree gchar *got = NULL, *wanted = NULL;
 
   if (tps_shape_equal (&answer->shape, &expected))
@@ -360,7 +360,7 @@ divide_means (const TpsBagSplit *split, gfloat *output)
 {
   gsize dim = (gsize) split->table->spec.dim;
 
-  for (gsize bag = 0; bag < tps_bag_split_n_bags (split); bag++)
+  for (gsize bag = 0; bag < count_bags (split); bag++)
     {
       gsize count = bag_begin (split, bag + 1) - bag_begin (split, bag);
       gfloat *row = output + bag * dim;
@@ -373,7 +373,7 @@ divide_means (const TpsBagSplit *split, gfloat *output)
 void
 tps_bag_split_merge (TpsBagSplit *split, TpsTensor *output)
 {
-  TpsShape shape = rows_shape (split, tps_bag_split_n_bags (split));
+  TpsShape shape = rows_shape (split, count_bags (split));
   TpsShape scratch_shape = rows_shape (split, split->n_slots);
   g_auto (TpsTensor) scratch = { 0 };
 

@@ -72,9 +72,6 @@ void tps_bag_split_init (TpsBagSplit *split, TpsPlacedTable *table, const TpsBag
                          TpsSplitMode mode);
 void tps_bag_split_clear (TpsBagSplit *split);
 
-/* Returns the number of bags of the query. */
-gsize tps_bag_split_n_bags (const TpsBagSplit *split);
-
 /* Returns the query for the shard of part `number`; it borrows from the split. */
 TpsBagQuery tps_bag_split_get_query (const TpsBagSplit *split, guint number);
 

@@ -14,8 +14,10 @@ typedef struct
   TpsRefcount refcount;
 } CountedTable;
 
-TpsPlacedTable *
-tps_placed_table_new (const TpsTableSpec *spec, TpsShardKind kind, guint n_shards)
+/* Creates a table whose `servers` and `begins` are zero; the caller must fill them in. `spec` must
+ * be resolved, and is copied. The caller owns a reference. */
+static TpsPlacedTable *
+table_new (const TpsTableSpec *spec, TpsShardKind kind, guint n_shards)
 {
   CountedTable *counted = g_new0 (CountedTable, 1);
   TpsPlacedTable *table = &counted->table;
@@ -34,7 +36,7 @@ tps_placed_table_new (const TpsTableSpec *spec, TpsShardKind kind, guint n_shard
 TpsPlacedTable *
 tps_placed_table_new_whole (const TpsTableSpec *spec, guint server)
 {
-  TpsPlacedTable *table = tps_placed_table_new (spec, TPS_SHARD_WHOLE, 1);
+  TpsPlacedTable *table = table_new (spec, TPS_SHARD_WHOLE, 1);
 
   table->servers[0] = server;
   return table;
@@ -45,7 +47,7 @@ tps_placed_table_new_dealt (const TpsTableSpec *spec, TpsShardKind kind, guint n
 {
   gint64 rows = spec->shard.rows;
   guint n_shards = (guint) MIN ((gint64) n_servers, rows);
-  TpsPlacedTable *table = tps_placed_table_new (spec, kind, n_shards);
+  TpsPlacedTable *table = table_new (spec, kind, n_shards);
 
   for (guint i = 0; i < n_shards; i++)
     table->servers[i] = i;
@@ -300,7 +302,7 @@ static TpsPlacedTable *
 place (const Run *run)
 {
   const TpsShard *first = &run->parts[0].spec->shard;
-  TpsPlacedTable *table = tps_placed_table_new (run->parts[0].spec, first->kind, run->n_parts);
+  TpsPlacedTable *table = table_new (run->parts[0].spec, first->kind, run->n_parts);
 
   table->spec.bytes = 0;
   for (guint i = 0; i < run->n_parts; i++)

@@ -20,13 +20,11 @@ typedef struct
   gint64 *begins; /* RANGE: [n_shards + 1], first rows, then the number of rows; else NULL */
 } TpsPlacedTable;
 
-/* Creates a table whose `servers` and `begins` are zero; the caller must fill them in. `spec` must
- * be resolved, and is copied. The caller owns a reference. */
-TpsPlacedTable *tps_placed_table_new (const TpsTableSpec *spec, TpsShardKind kind, guint n_shards);
-/* As tps_placed_table_new(), but creates a table that lies on `server` as a whole. */
+/* Creates a table that lies on `server` as a whole. `spec` must be resolved, and is copied. The
+ * caller owns a reference. */
 TpsPlacedTable *tps_placed_table_new_whole (const TpsTableSpec *spec, guint server);
-/* As tps_placed_table_new(), but creates a table on all servers, or on the first ones if there are
- * fewer rows than servers. */
+/* As tps_placed_table_new_whole(), but creates a table on all servers, or on the first ones if
+ * there are fewer rows than servers. */
 TpsPlacedTable *tps_placed_table_new_dealt (const TpsTableSpec *spec, TpsShardKind kind,
                                             guint n_servers);
 /* Takes a reference, or drops one. Thread: any. */
