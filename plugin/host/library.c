@@ -12,7 +12,6 @@
 #include <thrift/c_glib/transport/thrift_server_socket.h>
 #include <thrift/c_glib/transport/thrift_socket.h>
 
-#include "plugin/host/protocol.h"
 #include "runtime/base/sync.h"
 
 /* Repairs of structs and transports: the original functions of all repaired classes are in a table,
@@ -84,6 +83,18 @@ finalize_to_the_end (GObject *object)
 
 /* ---- readers of structs --------------------------------------------------------------------- */
 
+static GQuark
+failing_quark (void)
+{
+  return g_quark_from_static_string ("tps-fail");
+}
+
+void
+tps_repair_readers_of (GType type, TpsFailProtocol fail)
+{
+  g_type_set_qdata (type, failing_quark (), (gpointer) (guintptr) fail);
+}
+
 /* If a struct cannot be read, for example because a required field is missing, generated code leaks
  * the value that it was reading. Therefore, if the protocol can report the error at the end of the
  * message, the wrapper returns success with the fields that have been read. */
@@ -93,12 +104,16 @@ read_without_leak (ThriftStruct *object, ThriftProtocol *protocol, GError **erro
   const Original *original = find_original (G_OBJECT_TYPE (object));
   GError *reason = NULL;
   gint32 n_bytes = original->read (object, protocol, &reason);
+  TpsFailProtocol fail = NULL;
 
   if (n_bytes >= 0 && reason == NULL)
     return n_bytes;
-  if (reason != NULL && TPS_IS_HOST_PROTOCOL (protocol))
+  if (reason != NULL)
+    fail = (TpsFailProtocol) (guintptr) g_type_get_qdata (G_OBJECT_TYPE (protocol),
+                                                          failing_quark ());
+  if (fail != NULL)
     {
-      tps_host_protocol_fail (TPS_HOST_PROTOCOL (protocol), reason);
+      fail (protocol, reason);
       return 0;
     }
   if (reason != NULL && (error == NULL || *error == NULL))

@@ -41,6 +41,14 @@ typedef GType (*TpsGetType) (void);
  * since. Thread: any. */
 void tps_repair_library (void);
 
+/* Makes the remaining values of the current message of `protocol` empty, and its end fail with
+ * `reason`, of which it takes ownership. */
+typedef void (*TpsFailProtocol) (ThriftProtocol *protocol, GError *reason);
+
+/* Passes the failures of generated readers to `fail` if they read from a protocol of this type. The
+ * readers then return the fields that they have read. Thread: any, before the first read. */
+void tps_repair_readers_of (GType type, TpsFailProtocol fail);
+
 /* Registers the types, initialises their classes and repairs them. `get_types` [n_get_types] should
  * contain the functions of all structs, exceptions, `<service>_<method>_args` and `_result` of the
  * host's services. A type that is missing is registered by the first call that needs it, which is

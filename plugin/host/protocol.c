@@ -466,15 +466,6 @@ tps_host_protocol_steal_message (TpsHostProtocol *protocol)
   return message;
 }
 
-void
-tps_host_protocol_fail (TpsHostProtocol *protocol, GError *reason)
-{
-  if (protocol->message != NULL)
-    tps_typed_reader_fail (&protocol->in, reason);
-  else
-    g_error_free (reason);
-}
-
 /* ---- class ---------------------------------------------------------------------------------- */
 
 static void
@@ -544,6 +535,18 @@ init_read_slots (ThriftProtocolClass *klass)
   klass->read_binary = read_binary;
 }
 
+/* A TpsFailProtocol. */
+static void
+fail_message (ThriftProtocol *base, GError *reason)
+{
+  TpsHostProtocol *protocol = TPS_HOST_PROTOCOL (base);
+
+  if (protocol->message != NULL)
+    tps_typed_reader_fail (&protocol->in, reason);
+  else
+    g_error_free (reason);
+}
+
 static void
 tps_host_protocol_class_init (TpsHostProtocolClass *klass)
 {
@@ -553,6 +556,7 @@ tps_host_protocol_class_init (TpsHostProtocolClass *klass)
   init_write_slots (protocol_class);
   init_read_slots (protocol_class);
   protocol_class->get_min_serialized_size = get_min_serialized_size;
+  tps_repair_readers_of (G_TYPE_FROM_CLASS (klass), fail_message);
 }
 
 ThriftProtocol *

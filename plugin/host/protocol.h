@@ -64,8 +64,4 @@ void tps_host_protocol_borrow_binaries (TpsHostProtocol *protocol);
  * owns it. NULL = there is no such message. */
 TpsMessage *tps_host_protocol_steal_message (TpsHostProtocol *protocol);
 
-/* Makes the remaining values of the current message empty, and its end fail with `reason`. Takes
- * ownership of `reason`. */
-void tps_host_protocol_fail (TpsHostProtocol *protocol, GError *reason);
-
 G_END_DECLS

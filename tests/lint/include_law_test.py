@@ -139,7 +139,6 @@ EVERYBODY = re.compile(r'"//(:__subpackages__|visibility:public)"')
 FILE_CIRCLES = (
     "bench/parameter_server",
     "cuda/device",
-    "plugin/host",
     "runtime/base",
     "runtime/server/averaging",
     "runtime/server/model",
