@@ -10,11 +10,11 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "plugin/net/post_queue.h"
 #include "plugin/net/spin.h"
 #include "plugin/net/timer_heap.h"
 #include "runtime/machine/tuning.h"
@@ -25,6 +25,19 @@
 #define MAX_EVENTS 64
 #define MAX_WAIT_MS (60 * 1000)
 #define NS_PER_MS 1000000
+
+/* Functions that any thread posts to the loop. The check for functions in every turn of the loop
+ * takes no lock. */
+typedef struct
+{
+  atomic_bool awake; /* the loop will check the queue before it sleeps */
+  atomic_bool any;   /* written under the lock */
+
+  GArray *running; /* of Posted, swapped with `posted`; loop's thread only */
+
+  TpsMutex lock; /* guards the following, and the change of `awake` to FALSE */
+  GArray *posted;
+} PostQueue;
 
 struct TpsWatch
 {
@@ -51,7 +64,7 @@ struct TpsLoop
   GPtrArray *removed;
   gboolean stopping;
 
-  TpsPostQueue posts;
+  PostQueue posts;
 };
 
 static _Thread_local TpsLoop *current_loop;
@@ -68,6 +81,63 @@ tps_loop_is_current (const TpsLoop *loop)
 
 /* ---- posts ---------------------------------------------------------------------------------- */
 
+typedef struct
+{
+  TpsLoopFunc func;
+  gpointer user_data;
+} Posted;
+
+/* Returns TRUE if there are functions to run. May miss a concurrent post, which begin_sleep() then
+ * finds. Thread: the loop's. */
+static gboolean
+has_posts (PostQueue *queue)
+{
+  return atomic_load_explicit (&queue->any, memory_order_relaxed);
+}
+
+/* Runs the functions that are queued now; functions that these post run in the next turn. Thread:
+ * the loop's. */
+static void
+run_posts (PostQueue *queue)
+{
+  GArray *running;
+
+  if (!has_posts (queue))
+    return;
+  tps_mutex_lock (&queue->lock);
+  /* The arrays are swapped, so that the functions may post further functions, which run the next
+   * time. */
+  running = queue->posted;
+  queue->posted = queue->running;
+  atomic_store_explicit (&queue->any, FALSE, memory_order_relaxed);
+  tps_mutex_unlock (&queue->lock);
+
+  for (guint i = 0; i < running->len; i++)
+    {
+      Posted posted = g_array_index (running, Posted, i);
+
+      posted.func (posted.user_data);
+    }
+  g_array_set_size (running, 0);
+  queue->running = running;
+}
+
+/* Returns FALSE if there is a function to run. Otherwise returns TRUE, and marks the loop as
+ * asleep: the next post wakes it. Thread: the loop's. */
+static gboolean
+begin_sleep (PostQueue *queue)
+{
+  gboolean any;
+
+  tps_mutex_lock (&queue->lock);
+  /* The lock is held, so no post can come between this check and the change of `awake`. A later
+   * post finds that the loop is not awake, and its caller wakes the loop. */
+  any = queue->posted->len > 0;
+  atomic_store_explicit (&queue->awake, any, memory_order_relaxed);
+  tps_mutex_unlock (&queue->lock);
+  return !any;
+}
+
 static void
 wake (TpsLoop *loop)
 {
@@ -82,7 +152,16 @@ wake (TpsLoop *loop)
 void
 tps_loop_post (TpsLoop *loop, TpsLoopFunc func, gpointer user_data)
 {
-  if (tps_post_queue_add (&loop->posts, func, user_data))
+  PostQueue *queue = &loop->posts;
+  Posted posted = { func, user_data };
+  gboolean was_awake;
+
+  tps_mutex_lock (&queue->lock);
+  g_array_append_val (queue->posted, posted);
+  atomic_store_explicit (&queue->any, TRUE, memory_order_relaxed);
+  was_awake = atomic_exchange_explicit (&queue->awake, TRUE, memory_order_relaxed);
+  tps_mutex_unlock (&queue->lock);
+  if (!was_awake)
     wake (loop);
 }
 
@@ -207,15 +286,13 @@ may_spin (TpsLoop *loop, gint64 now_ns)
 gboolean
 tps_loop_expects_more (TpsLoop *loop)
 {
-  return loop->n_events == 1 && !tps_post_queue_has_any (&loop->posts)
-         && may_spin (loop, loop->woken_ns);
+  return loop->n_events == 1 && !has_posts (&loop->posts) && may_spin (loop, loop->woken_ns);
 }
 
 gboolean
 tps_loop_is_undisturbed (void)
 {
-  return current_loop != NULL && current_loop->n_events == 1
-         && !tps_post_queue_has_any (&current_loop->posts);
+  return current_loop != NULL && current_loop->n_events == 1 && !has_posts (&current_loop->posts);
 }
 
 /* ---- timers --------------------------------------------------------------------------------- */
@@ -276,12 +353,12 @@ sleep_for_events (TpsLoop *loop, struct epoll_event *events, gint64 wait_ns)
   gint wait_ms = -1;
   gint n_events;
 
-  if (!tps_post_queue_begin_sleep (&loop->posts))
+  if (!begin_sleep (&loop->posts))
     wait_ms = 0;
   else if (wait_ns != G_MAXINT64)
     wait_ms = (gint) MIN (wait_ns / NS_PER_MS + (wait_ns % NS_PER_MS != 0), MAX_WAIT_MS);
   n_events = poll_events (loop, events, wait_ms);
-  tps_post_queue_end_sleep (&loop->posts);
+  atomic_store_explicit (&loop->posts.awake, TRUE, memory_order_relaxed); /* no wake-ups now */
   return n_events;
 }
 
@@ -324,7 +401,7 @@ spin_for_events (TpsLoop *loop, struct epoll_event *events, gint64 start_ns, gin
   do
     {
       *n_events = poll_events (loop, events, 0);
-      if (*n_events != 0 || tps_post_queue_has_any (&loop->posts))
+      if (*n_events != 0 || has_posts (&loop->posts))
         return TRUE;
     }
   while (yield (loop, &now_ns) && now_ns - start_ns < budget_ns);
@@ -337,8 +414,7 @@ wait_for_events (TpsLoop *loop, struct epoll_event *events)
   gint64 start_ns = tps_clock_now_ns ();
   gint64 wait_ns = get_wait_ns (loop, start_ns);
   /* Waits are recorded only if no timer is due and no function has been posted. */
-  gboolean counts = loop->spin.budget_ns > 0 && wait_ns > 0
-                    && !tps_post_queue_has_any (&loop->posts);
+  gboolean counts = loop->spin.budget_ns > 0 && wait_ns > 0 && !has_posts (&loop->posts);
   gboolean spins = counts && may_spin (loop, start_ns) && tps_spinners_enter (spinners);
   TpsSpinResult result = TPS_SPIN_NONE;
   gint n_events;
@@ -379,7 +455,7 @@ run_turn (TpsLoop *loop)
   loop->n_events = wait_for_events (loop, events);
   run_watches (loop, events, loop->n_events);
   run_timers (loop);
-  tps_post_queue_run (&loop->posts);
+  run_posts (&loop->posts);
   end_turn (loop);
 }
 
@@ -408,7 +484,9 @@ release (TpsLoop *loop)
   end_turn (loop);
   tps_timer_heap_clear (&loop->timers);
   g_ptr_array_unref (loop->removed);
-  tps_post_queue_clear (&loop->posts);
+  g_array_unref (loop->posts.running);
+  g_array_unref (loop->posts.posted);
+  tps_mutex_clear (&loop->posts.lock);
   if (loop->epoll_fd >= 0)
     close (loop->epoll_fd);
   if (loop->wake_fd >= 0)
@@ -450,7 +528,11 @@ tps_loop_new (const gchar *name, GError **error)
   g_strlcpy (loop->name, name, sizeof loop->name);
   tps_timer_heap_init (&loop->timers);
   loop->removed = g_ptr_array_new ();
-  tps_post_queue_init (&loop->posts);
+  atomic_init (&loop->posts.awake, TRUE);
+  atomic_init (&loop->posts.any, FALSE);
+  loop->posts.running = g_array_new (FALSE, FALSE, sizeof (Posted));
+  loop->posts.posted = g_array_new (FALSE, FALSE, sizeof (Posted));
+  tps_mutex_init (&loop->posts.lock);
   tps_spin_init (&loop->spin, spin_budget_ns);
   loop->slot = tps_spinners_take_slot (spinners);
   if (open_descriptors (loop, error)
@@ -470,8 +552,8 @@ tps_loop_free (TpsLoop *loop)
   tps_loop_post (loop, stop_loop, loop);
   tps_sync_check (pthread_join (loop->thread, NULL));
   current_loop = loop;
-  while (tps_post_queue_has_any (&loop->posts))
-    tps_post_queue_run (&loop->posts);
+  while (has_posts (&loop->posts))
+    run_posts (&loop->posts);
   current_loop = outer;
   release (loop);
 }
