@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "plugin/memory/common_segments.h"
-#include "plugin/plugin_numbers.h"
 #include "plugin/service/chunks/chunk_service.h"
 #include "plugin/service/durability_service.h"
 #include "plugin/service/embedding_table_service.h"
@@ -18,6 +17,8 @@
 #include "runtime/base/cores.h"
 #include "runtime/base/error.h"
 #include "runtime/base/process_numbers.h"
+#include "runtime/base/trace.h"
+#include "runtime/base/version.h"
 #include "runtime/server/model/model_capture.h"
 #include "runtime/server/quota/quota_metrics.h"
 #include "runtime/server/tables/table_snapshot.h"
@@ -61,8 +62,7 @@ struct TpsPlugin
   TpsEmbeddingTables *embedding; /* the EmbeddingTable service over `tables` */
   TpsRendezvous *rendezvous;
   TpsTrainer *trainer;
-  TpsChunks *chunks; /* can run a call of any service, on any server */
-  TpsPluginParts parts;
+  TpsChunks *chunks;   /* can run a call of any service, on any server */
   guint collectors[3]; /* ids of the collectors of metrics; 0 = none */
   TpsNode node;
   GPtrArray *service_names;     /* for `node`: borrowed strings, ended by NULL */
@@ -151,6 +151,144 @@ add_services (TpsPlugin *plugin)
   add_service (plugin, tps_memory_service ());
   add_service (plugin, tps_session_service ());
   add_service (plugin, tps_chunk_service (plugin->chunks));
+}
+
+/* ---- metrics -------------------------------------------------------------------------------- */
+
+static const TpsFamily build_info = {
+  .name = "build_info",
+  .help = "1, with the version of the server.",
+  .kind = TPS_FAMILY_GAUGE,
+  .labels = { "version" },
+};
+
+static const TpsFamily worker_threads = {
+  .name = "worker_threads",
+  .help = "Threads that run jobs of calls.",
+  .kind = TPS_FAMILY_GAUGE,
+};
+
+static const TpsFamily waiting_jobs = {
+  .name = "worker_jobs_waiting",
+  .help = "Jobs that wait for a worker.",
+  .kind = TPS_FAMILY_GAUGE,
+};
+
+static const TpsFamily running_jobs = {
+  .name = "worker_jobs_running",
+  .help = "Jobs that workers are running.",
+  .kind = TPS_FAMILY_GAUGE,
+};
+
+static const TpsFamily ended_jobs = {
+  .name = "worker_jobs_total",
+  .help = "Jobs that workers have run.",
+};
+
+static const TpsFamily window_clients = {
+  .name = "push_window_clients",
+  .help = "Clients whose newest push ids are remembered, by their target: tables or model.",
+  .kind = TPS_FAMILY_GAUGE,
+  .labels = { "window" },
+};
+
+static const TpsFamily window_pushes = {
+  .name = "push_window_pushes",
+  .help = "Push ids that are remembered.",
+  .kind = TPS_FAMILY_GAUGE,
+  .labels = { "window" },
+};
+
+static const TpsFamily window_floors = {
+  .name = "push_window_floors",
+  .help = "Clients for which only the highest push id is remembered.",
+  .kind = TPS_FAMILY_GAUGE,
+  .labels = { "window" },
+};
+
+static const TpsFamily transfers = {
+  .name = "transfers",
+  .help = "Chunked transfers that are under way or kept for their clients.",
+  .kind = TPS_FAMILY_GAUGE,
+};
+
+static const TpsFamily rendezvous_keys = {
+  .name = "rendezvous_keys",
+  .help = "Keys of the rendezvous store.",
+  .kind = TPS_FAMILY_GAUGE,
+};
+
+static const TpsFamily rendezvous_waiters = {
+  .name = "rendezvous_waiters",
+  .help = "Calls that wait for a key of the rendezvous store.",
+  .kind = TPS_FAMILY_GAUGE,
+};
+
+static const TpsFamily dropped_events = {
+  .name = "trace_events_dropped_total",
+  .help = "Events that the process could not log, because too many were waiting to be written.",
+};
+
+static void
+collect_events (TpsReading *reading)
+{
+  TpsTraceStats stats;
+
+  tps_trace_get_stats (&stats);
+  tps_reading_add (reading, &dropped_events, NULL, NULL, (gint64) stats.n_dropped);
+}
+
+static void
+collect_workers (TpsReading *reading, const TpsWorkerPool *workers)
+{
+  TpsWorkerLoad load;
+
+  tps_worker_pool_get_load (workers, &load);
+  tps_reading_add (reading, &waiting_jobs, NULL, NULL, (gint64) load.n_waiting);
+  tps_reading_add (reading, &running_jobs, NULL, NULL, (gint64) load.n_running);
+  tps_reading_add (reading, &ended_jobs, NULL, NULL, (gint64) load.n_ended);
+}
+
+static void
+collect_window (TpsReading *reading, const gchar *name, TpsPushWindow *window)
+{
+  TpsPushWindowSize size;
+
+  tps_push_window_get_size (window, &size);
+  tps_reading_add (reading, &window_clients, name, NULL, (gint64) size.n_clients);
+  tps_reading_add (reading, &window_pushes, name, NULL, (gint64) size.n_pushes);
+  tps_reading_add (reading, &window_floors, name, NULL, (gint64) size.n_floors);
+}
+
+static void
+collect_rendezvous (TpsReading *reading, TpsRendezvous *rendezvous)
+{
+  guint n_keys, n_waiters;
+
+  tps_rendezvous_get_size (rendezvous, &n_keys, &n_waiters);
+  tps_reading_add (reading, &rendezvous_keys, NULL, NULL, n_keys);
+  tps_reading_add (reading, &rendezvous_waiters, NULL, NULL, n_waiters);
+}
+
+/* A TpsCollect; `user_data` is the plugin. */
+static void
+collect_numbers (TpsReading *reading, gpointer user_data)
+{
+  const TpsPlugin *plugin = user_data;
+  TpsModelServer *model = plugin->parameter_servers.updating;
+
+  tps_reading_add (reading, &build_info, TPS_VERSION, NULL, 1);
+  tps_reading_add (reading, &worker_threads, NULL, NULL,
+                   tps_worker_pool_get_n_threads (plugin->workers));
+  collect_workers (reading, plugin->workers);
+  collect_events (reading);
+  tps_reading_add (reading, &transfers, NULL, NULL, tps_chunks_get_n_transfers (plugin->chunks));
+  if (plugin->tables != NULL)
+    collect_window (reading, "tables", tps_table_store_get_pushes (plugin->tables));
+  if (model != NULL)
+    collect_window (reading, "model", tps_model_server_get_pushes (model));
+  if (plugin->rendezvous != NULL)
+    collect_rendezvous (reading, plugin->rendezvous);
 }
 
 /* ---- creation ------------------------------------------------------------------------------- */
@@ -375,15 +513,7 @@ add_numbers (TpsPlugin *plugin, gboolean has_process)
 {
   TpsCounters *counters = tps_metrics_get_counters (plugin->metrics);
 
-  plugin->parts = (TpsPluginParts) {
-    .workers = plugin->workers,
-    .tables = plugin->tables,
-    .model = plugin->parameter_servers.updating,
-    .rendezvous = plugin->rendezvous,
-    .chunks = plugin->chunks,
-  };
-  plugin->collectors[0] = tps_counters_add_collector (counters, tps_plugin_numbers_collect,
-                                                      &plugin->parts);
+  plugin->collectors[0] = tps_counters_add_collector (counters, collect_numbers, plugin);
   if (has_process)
     plugin->collectors[1] = tps_counters_add_collector (counters, tps_process_numbers_collect,
                                                         NULL);
