@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "bench/ddp_rpc/epoch_report.h"
-#include "bench/ddp_rpc/hardware.h"
 #include "bench/process/python.h"
 #include "bench/report/report.h"
 #include "plugin/client/stubs.h"
@@ -152,18 +151,14 @@ describe (gpointer user_data)
 static void
 print_head (G_GNUC_UNUSED gpointer user_data)
 {
-  g_autofree gchar *hardware = tps_hardware_describe ("/");
-  g_autofree gchar *cuda = tps_hardware_get_cuda_version ();
-  g_autofree gchar *topology = tps_hardware_get_gpu_topology ();
-
   printf ("-------------------------------------------\n"
           "                  Info                     \n"
           "-------------------------------------------\n\n"
-          "* ThriftPS version: %s\n* CUDA version: %s\n%s\n%s"
+          "* ThriftPS version: %s\n\n"
           "-------------------------------------------\n"
           "ThriftPS Distributed Benchmark (DDP and RPC)\n"
           "-------------------------------------------\n",
-          TPS_VERSION, cuda, hardware, topology);
+          TPS_VERSION);
 }
 
 static gchar **
