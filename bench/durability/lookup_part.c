@@ -7,6 +7,8 @@
 #define WITHOUT "without a snapshot"
 #define DURING "during a snapshot"
 #define PUSHES "push beside lookups"
+#define N_LOOKUP_CLIENTS 1
+#define N_PUSH_CLIENTS 2
 
 /* Clients that look up rows (index 0), and clients that push (index 1). */
 typedef struct
@@ -40,7 +42,7 @@ start_mixed (Mixed *mixed, TpsDurabilityBench *bench, GError **error)
       mixed->shapes[i] = (TpsDurabilityLoadShape) {
         .table = &bench->large,
         .n_ids = (gsize) o->n_ids,
-        .n_clients = (guint) (i == 0 ? o->n_lookup_clients : o->n_load_clients),
+        .n_clients = i == 0 ? N_LOOKUP_CLIENTS : N_PUSH_CLIENTS,
         .is_push = i == 1,
       };
       mixed->loads[i] = tps_durability_load_start (tps_durability_server_get_address (server),

@@ -139,8 +139,6 @@ check (TpsDurabilityOptions *o, GError **error)
          && tps_flags_check_number ("dim", o->dim, 1, 4096, error)
          && tps_flags_check_number ("ids", o->n_ids, 1, 1000000, error)
          && tps_flags_check_number ("clients", o->n_clients, 1, 64, error)
-         && tps_flags_check_number ("lookup-clients", o->n_lookup_clients, 1, 64, error)
-         && tps_flags_check_number ("load-clients", o->n_load_clients, 1, 64, error)
          && (o->n_bytes == 0
              || tps_flags_check_number ("bytes", o->n_bytes, MIN_BYTES, (gint64) 1 << 40, error))
          && tps_flags_check_factor ("seconds", o->seconds, FALSE, error);
@@ -156,10 +154,6 @@ add_entries (GOptionContext *context, TpsDurabilityOptions *o)
     { "dim", 0, 0, G_OPTION_ARG_INT64, &o->dim, "floats of a row (64)", "N" },
     { "ids", 0, 0, G_OPTION_ARG_INT64, &o->n_ids, "rows of a push or a lookup (2000)", "N" },
     { "clients", 0, 0, G_OPTION_ARG_INT, &o->n_clients, "clients that push (4)", "N" },
-    { "lookup-clients", 0, 0, G_OPTION_ARG_INT, &o->n_lookup_clients,
-      "clients that look up during snapshots (1)", "N" },
-    { "load-clients", 0, 0, G_OPTION_ARG_INT, &o->n_load_clients,
-      "clients that push during lookups (2)", "N" },
     { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->seconds, "length of a run of pushes or lookups (2)",
       "S" },
     { "bytes", 0, 0, G_OPTION_ARG_INT64, &o->n_bytes,
@@ -182,13 +176,9 @@ tps_durability_options_parse (TpsDurabilityOptions *o, gint argc, gchar **argv, 
   g_auto (GStrv) given = NULL;
   g_autoptr (GOptionContext) context = g_option_context_new (NULL);
 
-  *o = (TpsDurabilityOptions) { .n_rows = 1000000,
-                                .dim = 64,
-                                .n_ids = 2000,
-                                .n_clients = 4,
-                                .n_lookup_clients = 1,
-                                .n_load_clients = 2,
-                                .seconds = 2 };
+  *o = (TpsDurabilityOptions) {
+    .n_rows = 1000000, .dim = 64, .n_ids = 2000, .n_clients = 4, .seconds = 2
+  };
   g_option_context_set_summary (
       context,
       "Measures the cost of durability: pushes with and without a log, snapshots, restarts, and\n"
@@ -218,8 +208,6 @@ tps_durability_options_describe (const TpsDurabilityOptions *o)
   tps_flags_add_number (described, "dim", (gdouble) o->dim);
   tps_flags_add_number (described, "ids", (gdouble) o->n_ids);
   tps_flags_add_number (described, "clients", o->n_clients);
-  tps_flags_add_number (described, "lookup-clients", o->n_lookup_clients);
-  tps_flags_add_number (described, "load-clients", o->n_load_clients);
   tps_flags_add_number (described, "seconds", o->seconds);
   tps_flags_add_number (described, "bytes", (gdouble) o->n_bytes);
   tps_flags_add_text (described, "only", o->only);

@@ -13,9 +13,7 @@ typedef struct
 {
   gchar *disk; /* a folder on the measured disk */
   gint64 n_rows, dim, n_ids;
-  gint n_clients;        /* clients that push */
-  gint n_lookup_clients; /* clients that look up rows during the pushes of `n_load_clients` */
-  gint n_load_clients;
+  gint n_clients; /* clients that push */
   gdouble seconds;
   gint64 n_bytes; /* size of the table of snapshots; 0 until tps_durability_options_fit() */
   gboolean no_peers;

@@ -17,7 +17,6 @@ check (TpsTenantsOptions *o, GError **error)
   return tps_run_flags_finish (&o->run, none, error)
          && tps_flags_check_number ("ids", o->n_ids, 1, 100000, error)
          && tps_flags_check_number ("calls", o->n_calls, 1, 1000000, error)
-         && tps_flags_check_number ("flood-ids", o->n_flood_ids, 1, 100000, error)
          && tps_flags_check_number ("clients", o->n_clients, 1, 500, error)
          && tps_flags_check_number ("limit", o->limit, 1, 1000000000, error);
 }
@@ -31,7 +30,6 @@ add_entries (GOptionContext *context, TpsTenantsOptions *o)
       "N" },
     { "clients", 0, 0, G_OPTION_ARG_INT, &o->n_clients, "connections of the other tenant (32)",
       "N" },
-    { "flood-ids", 0, 0, G_OPTION_ARG_INT64, &o->n_flood_ids, "rows of its lookups (2000)", "N" },
     { "limit", 0, 0, G_OPTION_ARG_INT64, &o->limit,
       "limit on its rows per second, in the run with a limit (200000)", "N" },
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
@@ -46,9 +44,7 @@ tps_tenants_options_parse (TpsTenantsOptions *o, gint argc, gchar **argv, GError
   g_auto (GStrv) given = NULL;
   g_autoptr (GOptionContext) context = g_option_context_new (NULL);
 
-  *o = (TpsTenantsOptions) {
-    .n_ids = 20, .n_calls = 2000, .n_clients = 32, .n_flood_ids = 2000, .limit = 200000
-  };
+  *o = (TpsTenantsOptions) { .n_ids = 20, .n_calls = 2000, .n_clients = 32, .limit = 200000 };
   g_option_context_set_summary (
       context,
       "Measures the effect of one tenant on another: the time of a tenant's lookups alone, "
@@ -73,7 +69,6 @@ tps_tenants_options_describe (const TpsTenantsOptions *o)
   tps_flags_add_number (described, "ids", (gdouble) o->n_ids);
   tps_flags_add_number (described, "calls", (gdouble) o->n_calls);
   tps_flags_add_number (described, "clients", o->n_clients);
-  tps_flags_add_number (described, "flood-ids", (gdouble) o->n_flood_ids);
   tps_flags_add_number (described, "limit", (gdouble) o->limit);
   return described;
 }

@@ -12,7 +12,7 @@ G_BEGIN_DECLS
 typedef struct
 {
   TpsRunFlags run;
-  gint64 n_ids, n_calls, n_flood_ids, limit;
+  gint64 n_ids, n_calls, limit;
   gint n_clients;
 } TpsTenantsOptions;
 

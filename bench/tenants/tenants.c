@@ -22,6 +22,7 @@
 #define TABLE "rows"
 #define N_ROWS 100000
 #define DIM 16
+#define N_FLOOD_IDS 2000 /* rows of a lookup of the crowd */
 /* the timeout of every call, which no call reaches */
 #define CALL_NS G_GINT64_CONSTANT (60000000000)
 /* For the estimate of the time. */
@@ -265,7 +266,7 @@ measure_beside (const Bench *bench, const Server *server, Crowd *crowd, guint n,
   start_ns = tps_clock_now_ns ();
   for (guint i = 0; i < n; i++)
     {
-      crowd[i].n_ids = bench->options->n_flood_ids;
+      crowd[i].n_ids = N_FLOOD_IDS;
       crowd[i].seed = i + 2;
       crowd[i].is_over = &is_over;
       tps_sync_check (pthread_create (&crowd[i].thread, NULL, call_until_the_end, &crowd[i]));
