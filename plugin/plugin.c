@@ -13,7 +13,6 @@
 #include "plugin/service/parameter_server_service.h"
 #include "plugin/service/rendezvous_service.h"
 #include "plugin/service/session_service.h"
-#include "plugin/trainer/trainer_service.h"
 #include "runtime/base/cores.h"
 #include "runtime/base/error.h"
 #include "runtime/base/process_numbers.h"
@@ -35,13 +34,12 @@ typedef enum
   SERVES_NODE = 1 << 0,
   SERVES_PARAMETER_SERVER = 1 << 1,
   SERVES_EMBEDDING_TABLE = 1 << 2,
-  SERVES_TRAINER = 1 << 3,
-  SERVES_RENDEZVOUS = 1 << 4,
+  SERVES_RENDEZVOUS = 1 << 3,
 } Serves;
 
 /* Names of the services, in the order of the bits above. */
-static const gchar *const service_names[] = { "Node",    "ParameterServer", "EmbeddingTable",
-                                              "Trainer", "Rendezvous",      NULL };
+static const gchar *const service_names[] = { "Node", "ParameterServer", "EmbeddingTable",
+                                              "Rendezvous", NULL };
 
 struct TpsPlugin
 {
@@ -61,8 +59,8 @@ struct TpsPlugin
   TpsTableStore *tables;
   TpsEmbeddingTables *embedding; /* the EmbeddingTable service over `tables` */
   TpsRendezvous *rendezvous;
-  TpsTrainer *trainer;
-  TpsChunks *chunks;   /* can run a call of any service, on any server */
+  TpsChunks *chunks; /* can run a call of any service, on any server */
+  TpsPluginParts parts;
   guint collectors[3]; /* ids of the collectors of metrics; 0 = none */
   TpsNode node;
   GPtrArray *service_names;     /* for `node`: borrowed strings, ended by NULL */
@@ -101,14 +99,6 @@ tps_plugin_add_service (TpsPlugin *plugin, const TpsService *service)
   set_chunked_services (plugin);
 }
 
-void
-tps_plugin_add_trainer (TpsPlugin *plugin, TpsTrainer *trainer)
-{
-  TpsService service = tps_trainer_service (trainer);
-
-  tps_plugin_add_service (plugin, &service);
-}
-
 static void
 add_service (TpsPlugin *plugin, TpsService service)
 {
@@ -143,8 +133,6 @@ add_services (TpsPlugin *plugin)
     add_lasting_service (plugin, tps_embedding_table_service (plugin->embedding));
   if (plugin->serves & SERVES_RENDEZVOUS)
     add_service (plugin, tps_rendezvous_service (plugin->rendezvous));
-  if (plugin->serves & SERVES_TRAINER)
-    add_service (plugin, tps_trainer_service (plugin->trainer));
   if (plugin->durable != NULL)
     add_service (plugin, tps_durability_service (plugin->durable));
   add_service (plugin, tps_node_service (&plugin->node));
@@ -320,16 +308,11 @@ choose_services (TpsPlugin *plugin, const TpsPluginOptions *options, GError **er
 {
   plugin->serves = SERVES_NODE;
   if (options->services == NULL)
-    plugin->serves |= SERVES_PARAMETER_SERVER | SERVES_EMBEDDING_TABLE | SERVES_RENDEZVOUS
-                      | (options->trainer_links != NULL ? SERVES_TRAINER : 0);
+    plugin->serves |= SERVES_PARAMETER_SERVER | SERVES_EMBEDDING_TABLE | SERVES_RENDEZVOUS;
   for (guint i = 0; options->services != NULL && options->services[i] != NULL; i++)
     if (!find_service (options->services[i], &plugin->serves, error))
       return FALSE;
-  if ((plugin->serves & SERVES_TRAINER) == 0 || options->trainer_links != NULL)
-    return TRUE;
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                       "service Trainer needs trainer_links, to reach parameter servers");
-  return FALSE;
+  return TRUE;
 }
 
 /* Common segments contain tensors that clients on this host read in place. With access rules, there
@@ -446,16 +429,6 @@ make_chunks (TpsPlugin *plugin)
   plugin->chunks = tps_chunks_new (&chunks);
 }
 
-static void
-make_trainer (TpsPlugin *plugin, const TpsPluginOptions *options)
-{
-  TpsTrainerLinks links = *options->trainer_links;
-
-  if (links.budget == NULL && !options->has_process)
-    links.budget = plugin->budgets->passes;
-  plugin->trainer = tps_trainer_new (&links, plugin->metrics);
-}
-
 static gboolean
 make_objects (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
 {
@@ -466,8 +439,6 @@ make_objects (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error
     make_tables (plugin, options);
   if (plugin->serves & SERVES_RENDEZVOUS)
     plugin->rendezvous = tps_rendezvous_new (plugin->workers, plugin->budgets);
-  if (plugin->serves & SERVES_TRAINER)
-    make_trainer (plugin, options);
   make_chunks (plugin);
   return TRUE;
 }
@@ -643,6 +614,18 @@ remove_numbers (TpsPlugin *plugin)
                                      plugin->collectors[i]);
 }
 
+static void
+destroy_objects (TpsPlugin *plugin)
+{
+  for (guint i = 0; i < plugin->services->len; i++)
+    {
+      const TpsService *service = &g_array_index (plugin->services, TpsService, i);
+
+      if (service->destroy != NULL)
+        service->destroy (service->object);
+    }
+}
+
 gboolean
 tps_plugin_close (TpsPlugin *plugin, GError **error)
 {
@@ -655,7 +638,7 @@ tps_plugin_close (TpsPlugin *plugin, GError **error)
   remove_numbers (plugin);
   if (plugin->workers != NULL)
     tps_worker_pool_settle (plugin->workers);
-  g_clear_pointer (&plugin->trainer, tps_trainer_free);
+  destroy_objects (plugin);
   g_clear_pointer (&plugin->parameter_servers.averaging, tps_parameter_server_free);
   g_clear_pointer (&plugin->parameter_servers.updating, tps_model_server_free);
   g_clear_pointer (&plugin->rendezvous, tps_rendezvous_free);

@@ -3,8 +3,8 @@
 /* The API for programs that embed ThriftPS. This header is all that such a program needs; link
  * //plugin.
  *
- * 1. The services. A TpsPlugin owns a parameter server, embedding tables, a rendezvous store, a
- * trainer and a description of this process (or some of them), and the worker threads:
+ * 1. The services. A TpsPlugin owns a parameter server, embedding tables, a rendezvous store and a
+ * description of this process (or some of them), and the worker threads:
  *
  *   TpsPluginOptions options = { .name = "server0", .parameter_server = { .n_trainers = 8 } };
  *   g_autoptr (TpsPlugin) plugin = tps_plugin_new (&options, &error);
@@ -60,10 +60,9 @@
  * above 16,384,000 bytes. Only our server (2b) shares memory with clients. In any other server,
  * calls of the service Memory fail with UNAVAILABLE, and tensors travel through the socket.
  *
- * 4. Classes of your own. Classes that a configuration selects by name (data, models, servers,
- * trainers, hooks, ...) are in registries of the runtime: see the `_register` functions in
- * runtime/. Register your classes before their first use. tests/plugin/package/own_parts.c and
- * own_server.c have an example of each kind.
+ * 4. Kinds of averaging servers of your own are in a registry: see tps_server_kind_register() in
+ * runtime/server/averaging/server_kind.h. Register a kind before its first use.
+ * tests/plugin/package/own_server.c has an example.
  *
  * 5. Shutdown. Call tps_plugin_shut_down(), which ends pending calls. Then stop every server that
  * uses the plugin. Last, call tps_plugin_close(). If there is no data directory, you may call
@@ -93,7 +92,6 @@
 #include "runtime/server/averaging/parameter_server.h"
 #include "runtime/server/durable/durable.h"
 #include "runtime/server/quota/quotas.h"
-#include "runtime/trainer/pass/trainer.h"
 #include "runtime/server/tables/table_store.h"
 #include "runtime/server/push_window.h"
 #include "runtime/server/model/model_server.h"
@@ -107,13 +105,9 @@ typedef struct
 {
   const gchar *name; /* name of this process in Node.describe; NULL = "thriftps" */
   guint n_workers;   /* number of worker threads; 0 = one per core */
-  /* Names from tps_plugin_list_services(), ended by NULL. NULL = all, with Trainer only if
-   * `trainer_links` is set. Node, Memory, Session and Chunks are always served, and so is
-   * Durability with a data directory. */
+  /* Names from tps_plugin_list_services(), ended by NULL. NULL = all. Node, Memory, Session and
+   * Chunks are always served, and so is Durability with a data directory. */
   const gchar *const *services;
-  /* The connections of the process's trainer (service Trainer) to other servers; copied; NULL = no
-   * Trainer. */
-  const TpsTrainerLinks *trainer_links;
   /* Devices in Node.describe, ended by NULL; borrowed. NULL = the CPU and
    * parameter_server.device. */
   const gchar *const *devices;
@@ -149,7 +143,7 @@ typedef struct
 const gchar *const *tps_plugin_list_services (void);
 
 /* Creates a plugin and starts its threads. The caller owns the result. Errors: INVALID_ARGUMENT (an
- * unknown service; Trainer without links); those of tps_parameter_server_new(),
+ * unknown service); those of tps_parameter_server_new(),
  * tps_model_server_new() and tps_durable_new(); and, without a data directory, those of reading the
  * snapshot `durable.restore_from`. */
 TpsPlugin *tps_plugin_new (const TpsPluginOptions *options, GError **error);
@@ -187,12 +181,9 @@ const TpsBudgets *tps_plugin_get_budgets (TpsPlugin *plugin);
 TpsQuotas *tps_plugin_get_quotas (TpsPlugin *plugin);
 
 /* Adds a service to all processors and servers that are created later. The entry is copied; its
- * pointers are borrowed. Must be called on one thread, before the plugin is served. */
+ * pointers are borrowed, but the plugin takes over an object with `destroy`. Must be called on one
+ * thread, before the plugin is served. */
 void tps_plugin_add_service (TpsPlugin *plugin, const TpsService *service);
-
-/* Adds the Trainer service for `trainer`, which is borrowed and must outlive all servers of the
- * plugin. Must be called on one thread, before the plugin is served. */
-void tps_plugin_add_trainer (TpsPlugin *plugin, TpsTrainer *trainer);
 
 /* Returns the services; borrowed until the next tps_plugin_add_service(). */
 const TpsService *tps_plugin_get_services (TpsPlugin *plugin, guint *n_services);

@@ -11,6 +11,7 @@
 #include "plugin/client/client.h"
 #include "plugin/client/stubs.h"
 #include "plugin/trainer/trainer_links.h"
+#include "plugin/trainer/trainer_service.h"
 #include "runtime/device/cpu/kernels/blas.h"
 #include "runtime/trainer/pass/trainer.h"
 #include "runtime/base/error.h"
@@ -30,14 +31,13 @@ typedef struct
   TpsTrainerReach reach;
   gchar *host; /* the address of this process for other roles */
   TpsMetrics *metrics;
-  TpsTrainer *trainer; /* NULL for a server */
+  TpsTrainer *trainer; /* of the plugin; NULL for a server */
   TpsDevice *device;   /* of a server; NULL = the CPU */
   TpsPlugin *plugin;
   TpsServer *server;
   TpsClient *client; /* to the master */
 } Role;
 
-/* The trainer must outlive the server and the plugin, which borrow it. */
 static void
 role_clear (Role *role)
 {
@@ -48,7 +48,6 @@ role_clear (Role *role)
     tps_server_stop (role->server);
   g_clear_object (&role->server);
   g_clear_pointer (&role->plugin, tps_plugin_free);
-  g_clear_pointer (&role->trainer, tps_trainer_free);
   g_clear_pointer (&role->metrics, tps_metrics_unref);
   g_free (role->name);
   g_free (role->master);
@@ -81,6 +80,7 @@ make_plugin (Role *role, TpsFillServer fill_server, gpointer user_data, GError *
                           .metrics = role->metrics },
   };
   TpsTrainerLinks links;
+  TpsService service;
 
   if (is_server && !fill_server (user_data, tps_world_get_number (world, rank), &options, error))
     return FALSE;
@@ -96,7 +96,8 @@ make_plugin (Role *role, TpsFillServer fill_server, gpointer user_data, GError *
   links.first_port = world->first_port;
   links.last_port = world->last_port;
   role->trainer = tps_trainer_new (&links, role->metrics);
-  tps_plugin_add_trainer (role->plugin, role->trainer);
+  service = tps_trainer_service (role->trainer);
+  tps_plugin_add_service (role->plugin, &service);
   return TRUE;
 }
 

@@ -131,7 +131,7 @@ static const TpsOption options[] = {
     .expected = "HOST:PORT, unix:PATH",
     .help = "Address to listen on; may be repeated; port 0 = any free port" },
   { "services", TPS_OPTION_TEXTS, FIELD (services), "A,B", .meaning = "all",
-    .expected = "ParameterServer, EmbeddingTable, Trainer, Rendezvous",
+    .expected = "ParameterServer, EmbeddingTable, Rendezvous; in thriftps_trainer also Trainer",
     .help = "Services to serve; Node, Memory, Session and Chunks are always served, and so is "
             "Durability with --data-dir" },
   { "default-service", TPS_OPTION_TEXT, FIELD (server.default_service), "A",
@@ -245,8 +245,8 @@ static const TpsOption options[] = {
   { "tls-min", TPS_OPTION_OTHER, FIELD (tls_files.allow_tls_1_2), "VERSION", "1.3",
     .parse = parse_tls_version, .expected = "1.2 or 1.3", .help = "Oldest version of TLS" },
   { "allow-plain-collectives", TPS_OPTION_FLAG, FIELD (allow_plain_collectives),
-    .help = "Even with --tls=required, let trainers exchange gradients by Gloo or NCCL, which do "
-            "not encrypt" },
+    .help = "Only for thriftps_trainer: even with --tls=required, let its trainer exchange "
+            "gradients by Gloo or NCCL, which do not encrypt" },
   { "access-file", TPS_OPTION_TEXT, FIELD (access.rules_file), "FILE",
     .meaning = "none: all callers have all rights",
     .help = "Rules in JSON: the rights of callers" },
@@ -320,11 +320,17 @@ tps_server_flags_get_options (void)
 /* ---- options that depend on each other ------------------------------------------------------- */
 
 static gboolean
-add_service (GPtrArray *services, const gchar *name, GError **error)
+add_service (TpsServerFlags *flags, GPtrArray *services, const gchar *addition, const gchar *name,
+             GError **error)
 {
   const gchar *const *known = tps_plugin_list_services ();
   g_autofree gchar *all = NULL;
 
+  if (g_strcmp0 (name, addition) == 0)
+    {
+      flags->serves_addition = TRUE;
+      return TRUE;
+    }
   if (g_strv_contains (known, name))
     {
       if (!g_ptr_array_find_with_equal_func (services, name, g_str_equal, NULL))
@@ -333,7 +339,8 @@ add_service (GPtrArray *services, const gchar *name, GError **error)
     }
   all = g_strjoinv (", ", (gchar **) (gsize) known);
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "--services: unknown service \"%s\"; known: %s", name, all);
+               "--services: unknown service \"%s\"; known: %s%s%s", name, all,
+               addition != NULL ? ", " : "", addition != NULL ? addition : "");
   return FALSE;
 }
 
@@ -341,7 +348,7 @@ add_service (GPtrArray *services, const gchar *name, GError **error)
  * Node is always added, because clients ask it for the limit of frames and the offer of shared
  * memory. */
 static gboolean
-split_services (TpsServerFlags *flags, GError **error)
+split_services (TpsServerFlags *flags, const gchar *addition, GError **error)
 {
   g_autoptr (GPtrArray) services = g_ptr_array_new_with_free_func (g_free);
 
@@ -350,30 +357,31 @@ split_services (TpsServerFlags *flags, GError **error)
       g_auto (GStrv) names = g_strsplit (*list, ",", -1);
 
       for (guint i = 0; names[i] != NULL; i++)
-        if (!add_service (services, g_strstrip (names[i]), error))
+        if (!add_service (flags, services, addition, g_strstrip (names[i]), error))
           return FALSE;
     }
   g_strfreev (flags->services);
   flags->services = NULL;
-  if (services->len > 0)
+  if (services->len > 0 || flags->serves_addition)
     {
-      add_service (services, NODE_SERVICE, NULL);
+      add_service (flags, services, addition, NODE_SERVICE, NULL);
       g_ptr_array_add (services, NULL);
       flags->services = (GStrv) g_ptr_array_free (g_steal_pointer (&services), FALSE);
     }
   else
-    flags->services = g_strdupv ((gchar **) (gsize) tps_plugin_list_services ());
+    {
+      flags->services = g_strdupv ((gchar **) (gsize) tps_plugin_list_services ());
+      flags->serves_addition = addition != NULL;
+    }
   flags->plugin.services = (const gchar *const *) flags->services;
   return TRUE;
 }
 
 /* Returns the service of clients without the multiplexed protocol, or NULL if the choice would be
- * ambiguous. */
+ * ambiguous. `only` is the service that the program adds; NULL = none. */
 static const gchar *
-choose_default_service (const gchar *const *services)
+choose_default_service (const gchar *const *services, const gchar *only)
 {
-  const gchar *only = NULL;
-
   if (g_strv_contains (services, DEFAULT_SERVICE))
     return DEFAULT_SERVICE;
   for (; *services != NULL; services++)
@@ -485,16 +493,22 @@ check_http_addresses (const TpsServerFlags *flags, GError **error)
 }
 
 static gboolean
-finish (TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
+finish (TpsServerFlags *flags, const gchar *addition, const TpsArguments *arguments, GError **error)
 {
   TpsPluginOptions *plugin = &flags->plugin;
   TpsServerOptions *server = &flags->server;
+  const gchar *added;
 
-  if (!split_services (flags, error))
+  if (!split_services (flags, addition, error))
     return FALSE;
+  added = flags->serves_addition ? addition : NULL;
+  if (flags->allow_plain_collectives && added == NULL)
+    return refuse (error,
+                   "--allow-plain-collectives needs the service Trainer of thriftps_trainer");
   if (server->default_service == NULL)
-    server->default_service = g_strdup (choose_default_service (plugin->services));
-  else if (!g_strv_contains (plugin->services, server->default_service))
+    server->default_service = g_strdup (choose_default_service (plugin->services, added));
+  else if (!g_strv_contains (plugin->services, server->default_service)
+           && g_strcmp0 (server->default_service, added) != 0)
     return tps_arguments_refuse (arguments, "default-service", "one of --services", error);
   if (flags->faults != NULL && flags->faults[0] != NULL && !flags->enable_faults)
     return refuse (error, "--fault needs --enable-faults");
@@ -536,7 +550,8 @@ has (const TpsArguments *arguments, const gchar *name)
 }
 
 gboolean
-tps_server_flags_parse (const gchar *const *argv, TpsServerFlags *flags, GError **error)
+tps_server_flags_parse (const gchar *const *argv, const gchar *addition, TpsServerFlags *flags,
+                        GError **error)
 {
   g_autoptr (TpsArguments) arguments = tps_arguments_new (options);
   g_auto (TpsServerFlags) parsed = { 0 };
@@ -549,7 +564,7 @@ tps_server_flags_parse (const gchar *const *argv, TpsServerFlags *flags, GError 
     parsed.help = TRUE;
   else if ((config != NULL && !tps_config_file_read (config, arguments, error))
            || !tps_arguments_apply (arguments, &parsed, error)
-           || !finish (&parsed, arguments, error))
+           || !finish (&parsed, addition, arguments, error))
     return FALSE;
   parsed.arguments = g_steal_pointer (&arguments);
   *flags = parsed;

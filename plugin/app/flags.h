@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The options of thriftps_server. Each is a row of a table (runtime/base/options.h). */
+/* The options of thriftps_server, and of programs that add a service to it. Each is a row of a table
+ * (runtime/base/options.h). */
 
 #pragma once
 
@@ -28,8 +29,9 @@ typedef enum
 typedef struct
 {
   GStrv listen;   /* at least one */
-  GStrv services; /* known names without duplicates; always includes Node */
-  gchar *device;  /* adds up gradients: "cpu", "cuda:0"; its existence is not checked */
+  GStrv services; /* of the plugin: known names without duplicates; always includes Node */
+  gboolean serves_addition; /* the service that the program adds, see thriftps_server.h */
+  gchar *device;            /* adds up gradients: "cpu", "cuda:0"; its existence is not checked */
   gchar *config;
   TpsArguments *arguments; /* as they were given; owned */
   TpsTlsMode tls;
@@ -52,16 +54,18 @@ typedef struct
   gboolean help_markdown; /* print the help in Markdown and exit */
   gboolean tuning;        /* print the list of tuning_list.h and exit */
   gboolean version;       /* print the version and exit */
-  /* The caller must fill in devices and links. Strings are owned by the flags. */
+  /* The caller must fill in devices. Strings are owned by the flags. */
   TpsPluginOptions plugin;
   TpsServerOptions server;
 } TpsServerFlags;
 
 /* Parses the options in `argv`, which has the format of the argument of main() and ends with NULL,
- * and in the file of --config. With --help, only `help` and `arguments` are set. Sets `flags` on
+ * and in the file of --config. `addition` is the name of the service that the program adds; NULL =
+ * none. With --help, only `help` and `arguments` are set. Sets `flags` on
  * success only; the caller must clear them. Errors: INVALID_ARGUMENT, one line that names the
  * option. */
-gboolean tps_server_flags_parse (const gchar *const *argv, TpsServerFlags *flags, GError **error);
+gboolean tps_server_flags_parse (const gchar *const *argv, const gchar *addition,
+                                 TpsServerFlags *flags, GError **error);
 /* Returns TRUE if a server with these flags may listen on `addresses`, ended by NULL. Errors:
  * INVALID_ARGUMENT if other hosts can reach an address, and there are no rules, or tokens may
  * travel unencrypted. The options --insecure and --make-token disable this check. */

@@ -1,11 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The standalone server. It parses its flags, creates a TpsPlugin, listens, serves until SIGTERM or
- * SIGINT, drains, and ends.
- *
- * Exit codes: 0 after a signal; 1 if the server cannot serve, or its last write failed; 2 if a flag
- * is invalid.
- */
+#include "plugin/app/thriftps_server.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,15 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "plugin/app/flags.h"
 #include "plugin/app/flags_report.h"
 #include "plugin/app/memory_trimmer.h"
 #include "plugin/app/server_log.h"
 #include "plugin/app/service_manager.h"
 #include "plugin/app/tuning_list.h"
-#include "plugin/trainer/trainer_links.h"
 #include "plugin/http/http.h"
-#include "plugin/plugin.h"
 #include "plugin/tracing/otlp/otlp_exporter.h"
 #include "runtime/base/descriptor_table.h"
 #include "runtime/base/error.h"
@@ -56,7 +48,6 @@ typedef struct
   TpsFaultPlan *faults;       /* NULL = none */
   TpsTls *tls;                /* NULL = connections are plain */
   TpsAccess *access;          /* NULL = everyone may call everything */
-  TpsTrainerReach reach;      /* of trainers in this process */
   TpsTracer *tracer;          /* NULL = calls are not traced */
   TpsOtlpExporter *otlp;      /* NULL = spans are not sent */
   TpsPlugin *plugin;
@@ -64,6 +55,7 @@ typedef struct
   TpsHttp *http; /* NULL = none */
 } Program;
 
+static const TpsServerAddition *addition;
 static volatile sig_atomic_t is_serving; /* clients may have sent calls */
 
 /* Waits until the last lines of the log have been written, but at most LOG_FLUSH_NS. */
@@ -77,7 +69,7 @@ static void
 fail (gint status, const gchar *text)
 {
   flush_log ();
-  fprintf (stderr, "thriftps_server: %s\n", text);
+  fprintf (stderr, "%s: %s\n", addition->program, text);
   exit (status);
 }
 
@@ -118,11 +110,8 @@ static gboolean
 make_plugin (Program *program, TpsDevice *device, GError **error)
 {
   const TpsServerFlags *flags = program->flags;
-  TpsTrainerLinks links = tps_trainer_links (&program->reach);
   TpsPluginOptions options = flags->plugin;
 
-  links.no_plain_groups = flags->tls == TPS_TLS_REQUIRED && !flags->allow_plain_collectives;
-  options.trainer_links = &links;
   options.parameter_server.device = device;
   program->device_names = list_device_names ();
   options.devices = program->device_names;
@@ -131,6 +120,8 @@ make_plugin (Program *program, TpsDevice *device, GError **error)
   options.has_process = TRUE;
   options.access = program->access;
   program->plugin = tps_plugin_new (&options, error);
+  if (program->plugin != NULL && flags->serves_addition)
+    addition->add_service (program->plugin, flags, program->tls);
   return program->plugin != NULL;
 }
 
@@ -145,18 +136,14 @@ make_faults (Program *program, GError **error)
   return program->faults != NULL;
 }
 
-/* If encryption is required, trainers in this process must encrypt their connections too. */
 static gboolean
 make_tls (Program *program, GError **error)
 {
   const TpsServerFlags *flags = program->flags;
 
-  program->reach.token = g_getenv ("THRIFTPS_TOKEN");
   if (flags->tls == TPS_TLS_OFF)
     return TRUE;
   program->tls = tps_tls_new (&flags->tls_files, error);
-  if (flags->tls == TPS_TLS_REQUIRED)
-    program->reach.tls = program->tls;
   return program->tls != NULL;
 }
 
@@ -315,9 +302,9 @@ end_anyway (void *unused)
     _exit (0);
   if (poll (&writable, 1, 0) == 1) /* the reader of a pipe may hang, too */
     fprintf (stderr,
-             "thriftps_server: shutdown took longer than %.1f s; acknowledged changes with the "
-             "durability interval may be lost\n",
-             END_MS / 1000.0);
+             "%s: shutdown took longer than %.1f s; acknowledged changes with the durability "
+             "interval may be lost\n",
+             addition->program, END_MS / 1000.0);
   _exit (1);
 }
 
@@ -509,11 +496,12 @@ print_help (void)
 {
   g_autofree gchar *text = tps_options_to_help (tps_server_flags_get_options ());
 
-  printf ("Usage: thriftps_server [OPTION]...\n"
-          "Serves ThriftPS over Apache Thrift.\n\n%s\n"
+  printf ("Usage: %s [OPTION]...\n"
+          "Serves ThriftPS over Apache Thrift%s%s.\n\n%s\n"
           "Exit status: 0 after SIGTERM or SIGINT, 1 if it cannot serve or its last write\n"
           "failed, 2 for a bad option.\n",
-          text);
+          addition->program, addition->service != NULL ? ", with the service " : "",
+          addition->service != NULL ? addition->service : "", text);
 }
 
 static void
@@ -531,18 +519,19 @@ print_token (const gchar *text)
 }
 
 int
-main (int argc, char **argv)
+tps_server_main (char **argv, const TpsServerAddition *added)
 {
   g_auto (TpsServerFlags) flags = { 0 };
   g_autoptr (TpsServiceManager) manager = NULL;
   g_autoptr (GError) error = NULL;
   TpsTraceStream *log; /* never freed: the thread that writes the log uses it until the end */
 
+  addition = added;
   ensure_standard_streams ();
   tps_descriptor_table_raise_limit ();
   tps_memory_trimmer_set_allocator ();
   catch_signals ();
-  if (!tps_server_flags_parse ((const gchar *const *) argv, &flags, &error))
+  if (!tps_server_flags_parse ((const gchar *const *) argv, added->service, &flags, &error))
     fail (2, error->message);
   if (flags.help)
     {
@@ -570,7 +559,7 @@ main (int argc, char **argv)
     }
   if (flags.version)
     {
-      printf ("thriftps_server %s\n", TPS_VERSION);
+      printf ("%s %s\n", added->program, TPS_VERSION);
       return 0;
     }
   manager = tps_service_manager_new (&error);

@@ -23,6 +23,7 @@ import zipfile
 PLACES = (
     ("python3-thriftps", r"/dist-packages/"),
     ("thriftps-gloo", r"/thriftps/libtps_gloo\.so$"),
+    ("thriftps-trainer", r"/thriftps_trainer(\.1)?$"),
     ("libthriftps0", r"\.so\.\d"),
     ("thriftps-server", r"^/usr/bin/|^/usr/share/man/|^/etc/|/systemd/"),
     ("libthriftps-dev", r""),

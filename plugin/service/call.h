@@ -216,6 +216,8 @@ typedef struct
   const gchar *name;
   const TpsMethod *methods;
   gpointer object; /* borrowed; must outlive the server */
+  /* Optional: frees the object. tps_plugin_close() calls it when no call of the service runs. */
+  GDestroyNotify destroy;
   /* Optional: ends pending calls with UNAVAILABLE, and refuses later calls with the same code. Must
    * not block. */
   void (*shut_down) (gpointer object);

@@ -48,7 +48,9 @@ static const TpsMethod methods[] = {
 TpsService
 tps_trainer_service (TpsTrainer *trainer)
 {
-  return (TpsService) {
-    .name = "Trainer", .methods = methods, .object = trainer, .shut_down = shut_down
-  };
+  return (TpsService) { .name = "Trainer",
+                        .methods = methods,
+                        .object = trainer,
+                        .destroy = (GDestroyNotify) tps_trainer_free,
+                        .shut_down = shut_down };
 }

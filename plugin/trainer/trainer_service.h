@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* Returns the service for a dispatcher. `trainer` is borrowed and must outlive the server. */
+/* Returns the service for tps_plugin_add_service(), which takes over `trainer`. */
 TpsService tps_trainer_service (TpsTrainer *trainer);
 
 G_END_DECLS

@@ -47,7 +47,6 @@ LAW = {
     ),
     "runtime/trainer": ((r'"runtime/server/(averaging|model|tables)/',
                          "trainers reach servers through runtime/ports"),),
-    "runtime/server": ((r'"runtime/trainer/', "servers do not know trainers"),),
     "plugin": (
         (r'"(bench|cuda)/', "plugin/ knows thrift/ and runtime/ only"),
         (CUDA, "CUDA lives in cuda/"),
@@ -111,10 +110,11 @@ LAYERS = (
     "plugin/net/tls plugin/wire",
     "plugin/chunks plugin/service",
     "plugin/service/chunks plugin/host plugin/client",
-    "plugin/server plugin/client/tables plugin/trainer",
+    "plugin/server plugin/client/tables",
     "plugin plugin/python/native",
     "plugin/http plugin/glib",
     "plugin/app",
+    "plugin/trainer",
     "bench/process bench/report bench/zipf",
     "bench/engine",
     "bench/world",
@@ -152,6 +152,11 @@ GLIB_LOCKS = re.compile(
     r"\b(GMutex|GRecMutex|GRWLock|GCond|GAsyncQueue|GThreadPool|g_(mutex|rec_mutex|rw_lock|cond|"
     r"async_queue|thread_pool)_\w+)\b"
 )
+TRAINER = '"runtime/trainer/'
+# Folders outside of runtime/trainer that may include it: the trainer programs, and the collectives
+# of the device library. No server, client or public header may.
+KNOWS_TRAINERS = ("runtime/trainer/", "plugin/trainer/", "cuda/group/", "bench/", "tests/")
+
 OWN_LOCKS = ("runtime", "plugin", "cuda")
 
 WRITES_FIELD = re.compile(r"\btps_writer_field \(")
@@ -248,6 +253,8 @@ def find_violations(path, text, exists):
         for pattern, reason in laws_of(path):
             if re.match(pattern, written):
                 yield where, "includes %s: %s" % (name, reason)
+        if written.startswith(TRAINER) and not path.startswith(KNOWS_TRAINERS):
+            yield where, "includes %s: servers and clients do not know trainers" % name
         if opening == '"' and exists(name):
             wrong = check_layers(os.path.dirname(path), os.path.dirname(name))
             if wrong:
@@ -312,6 +319,15 @@ class IncludeLaw(unittest.TestCase):
         for line in ('"runtime/tensor/tensor.h"', "<glib.h>", "<cblas.h>", "<gloo/allreduce.h>",
                      "<pthread.h>"):
             self.assert_allowed("runtime/a.c", "#include %s\n" % line)
+
+    def test_trainers(self):
+        line = '#include "runtime/trainer/pass/trainer.h"\n'
+        for path in ("runtime/server/model/a.c", "runtime/device/a.h", "plugin/client/a.h",
+                     "plugin/plugin.h", "plugin/app/a.c", "cuda/device/a.c"):
+            self.assert_refused(path, line)
+        for path in ("runtime/trainer/parts/a.c", "plugin/trainer/a.c", "cuda/group/a.c",
+                     "bench/world/a.c", "tests/runtime/a.cc"):
+            self.assert_allowed(path, line)
 
     def test_plugin(self):
         self.assert_refused("plugin/net/a.c", '#include "bench/flags.h"\n')

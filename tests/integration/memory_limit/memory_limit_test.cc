@@ -31,7 +31,7 @@ protected:
     if (!group_.WhyNot ().empty ())
       GTEST_SKIP () << group_.WhyNot ();
     server_ = std::make_unique<ServerProcess> (
-        std::vector<std::string> { group_.Procs (), "plugin/app/thriftps_server",
+        std::vector<std::string> { group_.Procs (), "plugin/trainer/thriftps_trainer",
                                    "--listen=127.0.0.1:0", "--ntrainer=2", "--rpc-timeout=30",
                                    "--log-level=error" },
         "tests/integration/memory_limit/in_group.sh");

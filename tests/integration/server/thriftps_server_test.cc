@@ -64,8 +64,8 @@ TEST (ThriftpsServer, PrintsItsAddressesAndServesEveryService)
   for (const std::string &address : { tcp, "unix:" + path })
     {
       RawClient client (address);
-      for (const char *name : { "Node:describe", "ParameterServer:reset_state", "Trainer:status",
-                                "reset_state", "EmbeddingTable:list_tables" })
+      for (const char *name : { "Node:describe", "ParameterServer:reset_state", "reset_state",
+                                "EmbeddingTable:list_tables" })
         EXPECT_EQ (ErrorCode (client.Call (name)), 0) << name;
       EXPECT_EQ (ErrorCode (client.Call ("Rendezvous:get", GetKey ("k", 0))), 2);
       EXPECT_EQ (ExceptionKind (client.Call ("EmbeddingTable:later_method")), 1);
@@ -84,6 +84,27 @@ TEST (ThriftpsServer, ServesOnlyTheServicesOfItsFlag)
   RawClient client (server.ReadAddress ());
   EXPECT_EQ (ErrorCode (client.Call ("describe")), 0);
   EXPECT_EQ (ExceptionKind (client.Call ("ParameterServer:reset_state")), 1);
+}
+
+// thriftps_trainer is the same server with one more service.
+TEST (ThriftpsTrainer, ServesTheTrainerBesideTheOtherServices)
+{
+  const char *const program = "plugin/trainer/thriftps_trainer";
+  ServerProcess all ({ "--listen=127.0.0.1:0" }, program);
+  RawClient client (all.ReadAddress ());
+  for (const char *name : { "Trainer:status", "ParameterServer:reset_state", "reset_state" })
+    EXPECT_EQ (ErrorCode (client.Call (name)), 0) << name;
+  ServerProcess alone ({ "--listen=127.0.0.1:0", "--services=Trainer" }, program);
+  RawClient other (alone.ReadAddress ());
+  EXPECT_EQ (ErrorCode (other.Call ("status")), 0);
+  EXPECT_EQ (ExceptionKind (other.Call ("ParameterServer:reset_state")), 1);
+  ServerProcess none ({ "--listen=127.0.0.1:0", "--services=Rendezvous" }, program);
+  EXPECT_EQ (ExceptionKind (RawClient (none.ReadAddress ()).Call ("Trainer:status")), 1);
+  ServerProcess refused ({ "--services=Nope" }, program);
+  EXPECT_EQ (refused.Wait (), 2);
+  EXPECT_EQ (refused.ReadErrors (),
+             "thriftps_trainer: --services: unknown service \"Nope\"; known: Node, "
+             "ParameterServer, EmbeddingTable, Rendezvous, Trainer\n");
 }
 
 // Clients ask the Node service for the limit of frames and for shared memory. Without Node, both
@@ -328,6 +349,8 @@ TEST (ThriftpsServer, RefusesBadFlagsInOneLine)
     { { "--ntrainer=2", "--min-trainers=3" }, "--min-trainers" },
     { { "--max-staleness=-1" }, "--max-staleness" },
     { { "--services=Node,Nope" }, "Nope" },
+    { { "--services=Trainer" }, "\"Trainer\"; known: Node, " },
+    { { "--allow-plain-collectives" }, "needs the service Trainer of thriftps_trainer" },
     { { "--services=Node", "--default-service=Trainer" }, "--default-service" },
     { { "--server=Nope" }, "AverageParameterServer" },
     { { "--reduce=max" }, "--reduce" },

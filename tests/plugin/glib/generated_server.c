@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A thriftps_server whose services are generated processors. This file replaces
+/* A thriftps_trainer whose services are generated processors. This file replaces
  * tps_plugin_new_server() at link time (ld --wrap). The services Memory and Chunks remain the
  * server's own. */
 

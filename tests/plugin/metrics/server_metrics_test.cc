@@ -92,12 +92,10 @@ protected:
   void
   MakePlugin ()
   {
-    TpsTrainerLinks links = {};
     TpsPluginOptions options = {};
     std::string data = folder_ + "/data";
     g_autoptr (GError) error = nullptr;
     options.n_workers = 1;
-    options.trainer_links = &links;
     options.parameter_server.n_trainers = 2;
     options.parameter_server.metrics = metrics_;
     options.durable.folder = data.c_str ();

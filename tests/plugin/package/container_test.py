@@ -15,7 +15,7 @@ import containerfile
 ROOT = os.getcwd()
 PATH = os.path.join(ROOT, "plugin/package/container/Containerfile")
 SERVER = os.path.join(ROOT, "plugin/app/thriftps_server")
-PACKAGES = {"thriftps-server.deb", "thriftps-gloo.deb"}
+PACKAGES = {"thriftps-server.deb"}
 
 
 class Container(unittest.TestCase):

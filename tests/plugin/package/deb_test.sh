@@ -93,13 +93,15 @@ test "$(python3 -W error push.py unix:/tmp/server)" = '0.1.0 [[-1.0, -2.0]]'
 test -e /usr/lib/python3/dist-packages/thriftps/__pycache__ # compiled by the package's script
 kill $server; wait $server
 
-# Gloo.
+# The trainer, and Gloo.
+install ./thriftps-trainer.deb
+thriftps_trainer --version
 install ./thriftps-gloo.deb
 is_installed libgloo0
 if ldd /usr/lib/thriftps/libtps_gloo.so | grep 'not found'; then exit 1; fi
 
 # No file may have changed since the installation, and removal must leave no file.
-all='thriftps-server libthriftps0 libthriftps-dev thriftps-gloo python3-thriftps'
+all='thriftps-server thriftps-trainer libthriftps0 libthriftps-dev thriftps-gloo python3-thriftps'
 dpkg -V $all
 apt-get -q purge -y $all > log 2>&1
 if dpkg-query -W -f '${Package}\n' | grep thriftps; then exit 1; fi

@@ -16,6 +16,7 @@ LIST = os.path.join(ROOT, "plugin/package/debian/libthriftps0.symbols")
 STRICT = ["-Wall", "-Wextra", "-Wcast-qual", "-Wshadow", "-Wundef", "-Werror"]
 PROGRAMS = {  # each with its smallest number of options
     "thriftps_server": 6,
+    "thriftps_trainer": 6,
     "thriftps_log": 6,
     "thriftps_snapshot": 1,
 }
@@ -138,12 +139,6 @@ class Installed(unittest.TestCase):
         )
         return program
 
-    def test_a_program_adds_a_part_of_its_own_to_each_registry_of_trainers(self):
-        self.assertEqual(
-            run(self.compile("own_parts"), env=self.environment),
-            "succeeded: 8 forward passes, 8 buckets\n",
-        )
-
     def test_a_program_overrides_all_that_subclasses_of_the_original_servers_do(self):
         self.assertEqual(
             run(self.compile("own_server"), "127.0.0.1:0", env=self.environment).splitlines(),
@@ -263,6 +258,7 @@ class Installed(unittest.TestCase):
         for file in (
             self.library(),
             self.path("bin/thriftps_server"),
+            self.path("bin/thriftps_trainer"),
             self.path("bin/thriftps_log"),
             self.path("bin/thriftps_snapshot"),
         ):

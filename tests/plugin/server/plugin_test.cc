@@ -21,13 +21,12 @@ namespace {
 using Plugin = std::unique_ptr<TpsPlugin, void (*) (TpsPlugin *)>;
 
 Plugin
-MakePlugin (const char *const *services, const TpsTrainerLinks *links, std::string *message)
+MakePlugin (const char *const *services, std::string *message)
 {
   TpsPluginOptions options = {};
   g_autoptr (GError) error = nullptr;
   options.n_workers = 1;
   options.services = services;
-  options.trainer_links = links;
   options.parameter_server.n_trainers = 1;
   Plugin plugin (tps_plugin_new (&options, &error), tps_plugin_free);
   *message = error != nullptr ? error->message : "";
@@ -47,14 +46,12 @@ NamesOf (const Plugin &plugin)
 
 TEST (Plugin, ServesEverythingUnlessItIsTold)
 {
-  TpsTrainerLinks links = {};
   std::string message;
-  EXPECT_EQ (NamesOf (MakePlugin (nullptr, nullptr, &message)),
+  EXPECT_EQ (NamesOf (MakePlugin (nullptr, &message)),
              (std::set<std::string> { "ParameterServer", "EmbeddingTable", "Rendezvous", "Node",
                                       "Memory", "Session", "Chunks" }));
-  EXPECT_EQ (NamesOf (MakePlugin (nullptr, &links, &message)).count ("Trainer"), 1u);
   const char *const tables[] = { "EmbeddingTable", nullptr };
-  Plugin plugin = MakePlugin (tables, &links, &message);
+  Plugin plugin = MakePlugin (tables, &message);
   EXPECT_EQ (NamesOf (plugin),
              (std::set<std::string> { "EmbeddingTable", "Node", "Memory", "Session", "Chunks" }));
   EXPECT_EQ (tps_plugin_get_parameter_server (plugin.get ()), nullptr);
@@ -62,15 +59,28 @@ TEST (Plugin, ServesEverythingUnlessItIsTold)
   EXPECT_NE (tps_plugin_get_tables (plugin.get ()), nullptr);
 }
 
-TEST (Plugin, RefusesServicesThatItCannotMake)
+TEST (Plugin, RefusesUnknownServices)
 {
   std::string message;
   const char *const unknown[] = { "Node", "Nope", nullptr };
-  EXPECT_EQ (MakePlugin (unknown, nullptr, &message), nullptr);
+  EXPECT_EQ (MakePlugin (unknown, &message), nullptr);
   EXPECT_THAT (message, testing::HasSubstr ("\"Nope\""));
-  const char *const trainer[] = { "Trainer", nullptr };
-  EXPECT_EQ (MakePlugin (trainer, nullptr, &message), nullptr);
-  EXPECT_THAT (message, testing::HasSubstr ("trainer_links"));
+}
+
+TEST (Plugin, FreesTheObjectOfAnOwnService)
+{
+  std::string message;
+  bool is_freed = false;
+  Plugin plugin = MakePlugin (nullptr, &message);
+  TpsService service = {};
+  service.name = "Own";
+  service.object = &is_freed;
+  service.destroy = [] (gpointer object) { *static_cast<bool *> (object) = true; };
+  tps_plugin_add_service (plugin.get (), &service);
+  EXPECT_EQ (NamesOf (plugin).count ("Own"), 1u);
+  EXPECT_FALSE (is_freed);
+  plugin.reset ();
+  EXPECT_TRUE (is_freed);
 }
 
 bool
@@ -116,7 +126,7 @@ TEST (Plugin, TheDefaultServiceAlsoServesChunkedCalls)
 {
   TraceCapture capture;
   std::string message;
-  Plugin plugin = MakePlugin (nullptr, nullptr, &message);
+  Plugin plugin = MakePlugin (nullptr, &message);
   TpsServerOptions options = {};
   options.n_io_threads = 1;
   options.default_service = "Rendezvous";

@@ -1,12 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* A program that adds a part to each registry of trainers, and trains with all of them: data, a
- * model, a criterion, a hook and a trainer. own_server.c adds a server kind. */
+ * model, a criterion, a hook and a trainer. tests/plugin/package/own_server.c adds a kind of
+ * averaging server. */
 
 #include <stdio.h>
-#include <thriftps/runtime/trainer/nn/dataset.h>
-#include <thriftps/runtime/trainer/nn/model.h>
-#include <thriftps/runtime/trainer/pass/pass.h>
+
+#include "runtime/trainer/nn/dataset.h"
+#include "runtime/trainer/nn/model.h"
+#include "runtime/trainer/pass/pass.h"
 
 #define N_SAMPLES 32
 #define N_IDS 10
