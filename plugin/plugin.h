@@ -70,7 +70,7 @@
  *
  * The log. Warnings and errors (refused connections, expired rounds, ...) go to GLib's structured
  * log, domain "thriftps", from a separate thread. tps_trace_set_level() and tps_trace_set_sink() of
- * runtime/base/trace.h set the level and the destination; OPERATING.md lists the events.
+ * runtime/base/trace.h set the level and the destination; REFERENCE.md lists the events.
  *
  * The plugin does not change signal dispositions, locales or log handlers of the process. Creating
  * a TpsProcessor or one of the hardened objects repairs classes of the Thrift library in this

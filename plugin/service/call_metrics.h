@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The metrics of the calls of one method: OPERATING.md, "Metrics". Only the dispatcher and calls
+/* The metrics of the calls of one method: REFERENCE.md. Only the dispatcher and calls
  * may use them. */
 
 #pragma once

@@ -3,8 +3,12 @@
 /* Values that were measured: those that depend on the machine, and sizes of work and of copies that
  * were best on every measured processor.
  *
- * `thriftps_server --tuning` prints the values that depend on the machine, and OPERATING.md
- * explains them. Reading a value takes a load, and a comparison that detects the first use.
+ * The rules form one table (tuning.c). `thriftps_server --tuning` prints the table with the values,
+ * and REFERENCE.md lists the values. Code must read these values instead of having constants of
+ * its own. The bounds of a rule are measured values: a cache larger than those of the measured
+ * machines changes nothing.
+ *
+ * Reading a value takes a load, and a comparison that detects the first use.
  */
 
 #pragma once

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Metrics of the rounds of a parameter server: OPERATING.md, "Metrics". */
+/* Metrics of the rounds of a parameter server: REFERENCE.md. */
 
 #pragma once
 

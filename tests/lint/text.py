@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Text of the tree: no line is longer than 100 columns, and no banned word is used.
+"""Text of the tree: no line is longer than 100 columns, no banned word is used, and links of
+documents resolve.
 
 Lines that cannot be broken are exempt: string literals of other languages than Python, tables of
 documents, commands that documents show, addresses, and Python strings of several lines that are not
@@ -82,11 +83,34 @@ def find_wide_lines(path, lines):
             yield number
 
 
+def find_anchors(path):
+    with open(path, encoding="utf-8") as text:
+        titles = re.findall(r"^#+ (.*)", text.read(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def find_dead_links(path, text):
+    """Yields the targets of links, and the names of documents in backquotes, that do not exist."""
+    folder = os.path.dirname(path)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        name, _, anchor = target.partition("#")
+        file = os.path.normpath(os.path.join(folder, name)) if name else path
+        if "://" not in target and (not os.path.exists(file)
+                                    or anchor and anchor not in find_anchors(file)):
+            yield target
+    for name in re.findall(r"`([\w./]+\.md)`", text):
+        if not any(os.path.exists(os.path.join(top, name)) for top in (folder, "")):
+            yield name
+
+
 def check(path):
     with open(path, encoding="utf-8") as text:
         lines = text.readlines()
     problems = ["%s:%d: more than %d columns" % (path, number, COLUMNS)
                 for number in find_wide_lines(path, lines)]
+    if path.endswith(".md"):
+        problems += ["%s: %s does not exist" % (path, target)
+                     for target in find_dead_links(path, "".join(lines))]
     for number, line in enumerate(lines, 1):
         for match in PATTERN.finditer(line):
             problems.append("%s:%d: \"%s\"; better: %s"

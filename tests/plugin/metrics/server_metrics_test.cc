@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The exports of a server with all services must match OPERATING.md, and promtool must accept them.
+// The exports of a server with all services must match REFERENCE.md, and promtool must accept them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -171,7 +171,7 @@ protected:
   std::string address_;
 };
 
-// Returns the row of the table in OPERATING.md.
+// Returns the row of the table in REFERENCE.md.
 std::string
 RowOf (const TpsFamily &family)
 {
@@ -204,14 +204,14 @@ TEST_F (ServerMetrics, AreThoseOfTheManual)
   std::string expected;
   for (const std::string &row : rows)
     expected += row;
-  std::string manual = ReadFile ("OPERATING.md");
-  std::string begin = "<!-- metrics: begin; checked by tests/plugin/metrics -->\n\n"
+  std::string manual = ReadFile ("REFERENCE.md");
+  std::string begin = "## Metrics\n\n"
                       "| name | type | labels | meaning |\n| --- | --- | --- | --- |\n";
   size_t at = manual.find (begin);
   ASSERT_NE (at, std::string::npos);
   at += begin.size ();
-  EXPECT_EQ (manual.substr (at, manual.find ("\n<!-- metrics: end -->", at) - at), expected)
-      << "OPERATING.md should have these rows:\n"
+  EXPECT_EQ (manual.substr (at, manual.find ("\n## ", at) - at), expected)
+      << "REFERENCE.md should have these rows:\n"
       << expected;
 }
 

@@ -88,7 +88,7 @@ public final class Conformance {
   }
 
   public static void main(String[] arguments) throws Exception {
-    // The limits of the library are below 20 MB: OPERATING.md, large frames.
+    // The limits of the library are below 20 MB: OPERATING.md, languages.
     TConfiguration limits = new TConfiguration(LIMIT, LIMIT, 64);
     int port = Integer.parseInt(arguments[1]);
     try (TTransport transport =

@@ -202,7 +202,7 @@ protocol_for (GObject *transport, GObject *protocol, const gchar *service)
 static gboolean
 run (const gchar *host, gint port, const gchar *table, GError **error)
 {
-  /* The library's default limits are below 20 MB (OPERATING.md, large frames). */
+  /* The library's default limits are below 20 MB (OPERATING.md, languages). */
   g_autoptr (GObject) limits = g_object_new (THRIFT_TYPE_CONFIGURATION, "max_message_size", LIMIT,
                                              "max_frame_size", LIMIT, NULL);
   g_autoptr (GObject) socket = g_object_new (THRIFT_TYPE_SOCKET, "hostname", host, "port", port,

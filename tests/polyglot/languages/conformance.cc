@@ -137,7 +137,7 @@ check_average (thriftps::ParameterServerClient &server, int param_loc,
 void
 run (const std::string &host, int port, const std::string &table)
 {
-  /* The library's default limits are below 20 MB (OPERATING.md, large frames). */
+  /* The library's default limits are below 20 MB (OPERATING.md, languages). */
   auto limits = std::make_shared<TConfiguration> ();
   limits->setMaxFrameSize (256 << 20);
   limits->setMaxMessageSize (256 << 20);

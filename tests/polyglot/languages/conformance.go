@@ -110,7 +110,7 @@ func checkAverage(server *parameter_server.ParameterServerClient, paramLoc int32
 }
 
 func main() {
-	// The limits of the library are below 20 MB: OPERATING.md, large frames.
+	// The limits of the library are below 20 MB: OPERATING.md, languages.
 	conf := &thrift.TConfiguration{MaxMessageSize: limit, MaxFrameSize: limit}
 	socket := thrift.NewTSocketConf(net.JoinHostPort(os.Args[1], os.Args[2]), conf)
 	transport := thrift.NewTFramedTransportConf(socket, conf)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The metrics of one table. OPERATING.md, "Metrics", describes them. */
+/* The metrics of one table. REFERENCE.md describes them. */
 
 #pragma once
 
