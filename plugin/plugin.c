@@ -60,7 +60,6 @@ struct TpsPlugin
   TpsEmbeddingTables *embedding; /* the EmbeddingTable service over `tables` */
   TpsRendezvous *rendezvous;
   TpsChunks *chunks; /* can run a call of any service, on any server */
-  TpsPluginParts parts;
   guint collectors[3]; /* ids of the collectors of metrics; 0 = none */
   TpsNode node;
   GPtrArray *service_names;     /* for `node`: borrowed strings, ended by NULL */

@@ -216,6 +216,76 @@ class Compare(TestCase):
                                                          "all_reduce")})
 
 
+class Results(TestCase):
+    """--results, with a copy of the script beside its files."""
+
+    def setUp(self):
+        super().setUp()
+        self.script = self.path("bench", "compare")
+        os.makedirs(self.path("bench"))
+        shutil.copy(COMPARE, self.script)
+
+    def write_results(self, *rows):
+        write(self.path("bench", "results.json"), json.dumps({
+            "processors": {"Old": "Old, 1 core", "New": "New, 2 cores"},
+            "benchmarks": [{"title": "Fake", "command": "//bench:fake -- FLAGS", "unit": "GB/s",
+                            "text": "A test.", "rows": rows}]}))
+
+    def run_results(self, *files):
+        return subprocess.run([sys.executable, self.script, "--results", *files],
+                              capture_output=True, text=True, check=False)
+
+    def read_rows(self):
+        with open(self.path("bench", "RESULTS.md"), encoding="utf-8") as file:
+            return re.findall(r"^\| (?!figure|---)(.*) \|$", file.read(), re.MULTILINE)
+
+    def test_the_tables_of_the_tree_are_those_of_its_json(self):
+        folder = os.path.dirname(COMPARE)
+        shutil.copy(os.path.join(folder, "results.json"), self.path("bench"))
+        self.assertEqual(self.run_results().returncode, 0)
+        with open(self.path("bench", "RESULTS.md"), encoding="utf-8") as file:
+            expected = file.read()
+        with open(os.path.join(folder, "RESULTS.md"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), expected, "run bench/compare --results")
+
+    def test_a_run_replaces_whole_rows_of_its_processor(self):
+        row = {"figure": "push", "flags": "--a=1", "commit": "c0", "value": 1, "limit": 2,
+               "peer": 0.5, "ratio": 2.0}
+        self.write_results(dict(row, processor="Old", source=["//bench:fake --a=1", "push"]),
+                           dict(row, processor="New", source=["//bench:fake --a=1", "push"]),
+                           dict(row, processor="New", figure="by hand"))
+        run = {"commit": "c1", "processor": "New EPYC", "rows": [
+            {"command": "//bench:fake --a=1", "name": "push", "new": 3},
+            {"command": "//bench:fake --a=2", "name": "push", "new": 4}]}
+        write(self.path("run.json"), json.dumps(run))
+        for _ in range(2):  # the second time, nothing changes
+            self.assertEqual(self.run_results(self.path("run.json")).returncode, 0)
+            self.assertEqual(sorted(self.read_rows()), [
+                "by hand `--a=1` | New | c0 | 1 | 2 | 0.5 | 2",
+                "push `--a=1` | New | c1 | 3 |  |  | ",
+                "push `--a=1` | Old | c0 | 1 | 2 | 0.5 | 2"])
+
+    def test_a_run_on_an_unknown_processor_is_refused(self):
+        self.write_results()
+        write(self.path("run.json"), json.dumps({"commit": "c", "processor": "Z80", "rows": []}))
+        result = self.run_results(self.path("run.json"))
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("no kind of processor that \"Z80\" begins with", result.stderr)
+
+    def test_the_json_of_a_comparison_can_be_taken(self):
+        for side in ("old", "new"):
+            self.build(side, [["push", "GB/s", [1.0]]])
+        self.assertEqual(self.compare("--json=" + self.path("run.json")).returncode, 0)
+        with open(self.path("run.json"), encoding="utf-8") as file:
+            run = json.load(file)
+        self.write_results({"figure": "push", "flags": "", "commit": "c0", "processor": "New",
+                            "value": 9, "limit": None, "peer": None, "ratio": None,
+                            "source": [run["rows"][0]["command"], "push"]})
+        write(self.path("run.json"), json.dumps(dict(run, processor="New")))
+        self.assertEqual(self.run_results(self.path("run.json")).returncode, 0)
+        self.assertEqual(self.read_rows(), ["push | New | after | 1 |  |  | "])
+
+
 class Commits(TestCase):
     """With a repository of two commits and a stand-in for Bazel."""
 
