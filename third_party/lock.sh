@@ -1,5 +1,5 @@
 #!/bin/sh
-# The versions and origins of the Debian packages of --config=hermetic. See hermetic/README.md.
+# The versions and origins of the Debian packages of --config=hermetic. See README.md.
 #
 #   third_party/lock.sh --update         writes hermetic/packages.lock, with apt's current versions
 #   third_party/lock.sh --fetch FOLDER   makes FOLDER/NAME.deb of each package of the lock

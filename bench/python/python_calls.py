@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Compares the calls of the Python package with those of the C client. See README.md."""
+"""Compares the calls of the Python package with those of the C client."""
 
 import argparse
 import atexit

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* One trainer in C that uses only generated code and the stock Thrift C GLib library. The library's
- * limits are raised as README.md says.
+ * limits are raised as OPERATING.md says.
  *
  *   c_glib_client HOST PORT TRAINER N_ELEMS N_BATCHES EXPECTED [small-limits | tls=FOLDER]
  *

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One trainer in C++ that uses generated code and libthrift, whose limits are raised as README.md
- * says.
+/* One trainer in C++ that uses generated code and libthrift, whose limits are raised as
+ * OPERATING.md says.
  *
  *   cpp_client HOST PORT TRAINER N_ELEMS N_BATCHES EXPECTED \
  *     [small-limits | tls=FOLDER | header=PROTOCOL]

@@ -1,6 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 """A default bucket (29,388,800 bytes) shared by Python, C++ and C trainers, each with its limits
-raised as README.md says."""
+raised as OPERATING.md says."""
 
 import array
 import os

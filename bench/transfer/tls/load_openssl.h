@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* A load generator in which `openssl s_client` and `openssl s_server` move the bytes of a row as
- * one stream (row.h; README.md describes the method). Only pushes and pulls on one connection. */
+ * one stream (row.h). Only pushes and pulls on one connection. */
 
 #pragma once
 
