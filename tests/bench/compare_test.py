@@ -227,7 +227,7 @@ class Results(TestCase):
 
     def write_results(self, *rows):
         write(self.path("bench", "results.json"), json.dumps({
-            "processors": {"Old": "Old, 1 core", "New": "New, 2 cores"},
+            "processors": {"Old": "Old CPU, 1 core", "New": "New CPU, 2 cores"},
             "benchmarks": [{"title": "Fake", "command": "//bench:fake -- FLAGS", "unit": "GB/s",
                             "text": "A test.", "rows": rows}]}))
 
@@ -254,7 +254,7 @@ class Results(TestCase):
         self.write_results(dict(row, processor="Old", source=["//bench:fake --a=1", "push"]),
                            dict(row, processor="New", source=["//bench:fake --a=1", "push"]),
                            dict(row, processor="New", figure="by hand"))
-        run = {"commit": "c1", "processor": "New EPYC", "rows": [
+        run = {"commit": "c1", "processor": "New CPU", "rows": [
             {"command": "//bench:fake --a=1", "name": "push", "new": 3},
             {"command": "//bench:fake --a=2", "name": "push", "new": 4}]}
         write(self.path("run.json"), json.dumps(run))
@@ -263,14 +263,14 @@ class Results(TestCase):
             self.assertEqual(sorted(self.read_rows()), [
                 "by hand `--a=1` | New | c0 | 1 | 2 | 0.5 | 2",
                 "push `--a=1` | New | c1 | 3 |  |  | ",
-                "push `--a=1` | Old | c0 | 1 | 2 | 0.5 | 2"])
+                "push | Old | c0 | 1 | 2 | 0.5 | 2"])
 
     def test_a_run_on_an_unknown_processor_is_refused(self):
         self.write_results()
         write(self.path("run.json"), json.dumps({"commit": "c", "processor": "Z80", "rows": []}))
         result = self.run_results(self.path("run.json"))
         self.assertEqual(result.returncode, 2)
-        self.assertIn("no kind of processor that \"Z80\" begins with", result.stderr)
+        self.assertIn("no kind of processor that occurs in \"Z80\"", result.stderr)
 
     def test_the_json_of_a_comparison_can_be_taken(self):
         for side in ("old", "new"):
@@ -281,7 +281,7 @@ class Results(TestCase):
         self.write_results({"figure": "push", "flags": "", "commit": "c0", "processor": "New",
                             "value": 9, "limit": None, "peer": None, "ratio": None,
                             "source": [run["rows"][0]["command"], "push"]})
-        write(self.path("run.json"), json.dumps(dict(run, processor="New")))
+        write(self.path("run.json"), json.dumps(dict(run, processor="New CPU")))
         self.assertEqual(self.run_results(self.path("run.json")).returncode, 0)
         self.assertEqual(self.read_rows(), ["push | New | after | 1 |  |  | "])
 
