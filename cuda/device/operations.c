@@ -227,15 +227,26 @@ cuda_l1_loss (TpsStream *stream, gdouble *loss, gfloat *input_gradient, const gf
         "l1_loss");
 }
 
+/* Rounds the factors to float; see TpsSgdFactors. */
+static TpsOptimizerStep
+step_of (const TpsSgdFactors *factors)
+{
+  return (TpsOptimizerStep) { .step = 1,
+                              .learning_rate = (gfloat) factors->learning_rate,
+                              .momentum = (gfloat) factors->momentum,
+                              .weight_decay = (gfloat) factors->weight_decay };
+}
+
 static void
 cuda_sgd (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values, const gfloat *gradient,
           gfloat *velocity, gsize n_elems)
 {
   TpsCudaStream *cuda = stream_of (stream);
+  TpsOptimizerStep step = step_of (factors);
 
   if (tps_cuda_stream_enter (cuda))
     tps_cuda_stream_check (
-        cuda, tps_cuda_sgd (cuda->handle, factors, values, gradient, velocity, n_elems), "sgd");
+        cuda, tps_cuda_sgd (cuda->handle, &step, values, gradient, velocity, n_elems), "sgd");
 }
 
 static void
@@ -246,9 +257,10 @@ cuda_sgd_rows (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values,
   TpsCudaStream *cuda = stream_of (stream);
   TpsRowUpdate update = { indices,           n_rows, dim, values, velocity, gradients, NULL,
                           TPS_DTYPE_FLOAT32, { 0 } };
+  TpsOptimizerStep step = step_of (factors);
 
   if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (cuda, tps_cuda_sgd_rows (cuda->handle, factors, 1, &update), "sgd_rows");
+    tps_cuda_stream_check (cuda, tps_cuda_sgd_rows (cuda->handle, &step, &update), "sgd_rows");
 }
 
 /* -- rows of equal id -- */
@@ -320,25 +332,12 @@ cuda_gemm (TpsStream *stream, const TpsGemm *gemm)
 
 /* -- optimizers -- */
 
-static cudaError_t
-update_sgd (cudaStream_t stream, const TpsOptimizerStep *step, const TpsRowUpdate *update)
-{
-  const TpsOptimizerSpec *spec = step->spec;
-  TpsSgdFactors factors = { spec->learning_rate, spec->momentum, spec->weight_decay };
+typedef cudaError_t RowUpdater (cudaStream_t stream, const TpsOptimizerStep *step,
+                                const TpsRowUpdate *update);
 
-  return tps_cuda_sgd_rows (stream, &factors, step->step, update);
-}
+#define ROW_UPDATER(NAME, name, number) [number] = tps_cuda_##name##_rows,
 
-typedef cudaError_t (*RowUpdater) (cudaStream_t stream, const TpsOptimizerStep *step,
-                                   const TpsRowUpdate *update);
-
-static const RowUpdater updaters[] = {
-  [TPS_OPTIMIZER_SGD] = update_sgd,
-  [TPS_OPTIMIZER_ADAGRAD] = tps_cuda_adagrad_rows,
-  [TPS_OPTIMIZER_ROWWISE_ADAGRAD] = tps_cuda_rowwise_adagrad_rows,
-  [TPS_OPTIMIZER_ADAM] = tps_cuda_adam_rows,
-  [TPS_OPTIMIZER_FTRL] = tps_cuda_ftrl_rows,
-};
+static RowUpdater *const updaters[] = { TPS_OPTIMIZERS (ROW_UPDATER) };
 
 static void
 cuda_update_rows (TpsStream *stream, const TpsOptimizerSpec *spec, gint64 step,

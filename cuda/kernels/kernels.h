@@ -102,28 +102,19 @@ cudaError_t tps_cuda_cross_entropy (cudaStream_t stream, gdouble *loss, gfloat *
 cudaError_t tps_cuda_l1_loss (cudaStream_t stream, gdouble *loss, gfloat *input_gradient,
                               const gfloat *input, const gfloat *target, gsize n_elems);
 
+/* Update rows by one step of an optimizer, one function each: tps_cuda_sgd_rows(), … `step` is
+ * borrowed for the call. The formulas and the layout of the state are in
+ * runtime/device/cpu/optimizer/. Without momentum SGD has no state (NULL). Errors: also
+ * cudaErrorInvalidValue (an integer type or FLOAT64). */
+#define TPS_CUDA_OPTIMIZER_ROWS(NAME, name, number)                                      \
+  cudaError_t tps_cuda_##name##_rows (cudaStream_t stream, const TpsOptimizerStep *step, \
+                                      const TpsRowUpdate *update);
+TPS_OPTIMIZERS (TPS_CUDA_OPTIMIZER_ROWS)
+#undef TPS_CUDA_OPTIMIZER_ROWS
+
 /* Updates `n_elems` values by one step of SGD. `velocity` [n_elems] may be NULL if momentum is
  * 0. */
-cudaError_t tps_cuda_sgd (cudaStream_t stream, const TpsSgdFactors *factors, gfloat *values,
+cudaError_t tps_cuda_sgd (cudaStream_t stream, const TpsOptimizerStep *step, gfloat *values,
                           const gfloat *gradient, gfloat *velocity, gsize n_elems);
-/* Updates rows by one step of SGD. The state of a row is its velocity [dim]; NULL if momentum is 0.
- * `step` is the number of the step, which only stochastic rounding uses. Errors: also
- * cudaErrorInvalidValue (an integer type or FLOAT64). */
-cudaError_t tps_cuda_sgd_rows (cudaStream_t stream, const TpsSgdFactors *factors, gint64 step,
-                               const TpsRowUpdate *update);
-
-/* Updates rows by one step of Adagrad. `step` is borrowed for the call. The formula and the layout
- * of the state are in runtime/device/cpu/optimizer/adagrad.c. Errors: as tps_cuda_sgd_rows(). */
-cudaError_t tps_cuda_adagrad_rows (cudaStream_t stream, const TpsOptimizerStep *step,
-                                   const TpsRowUpdate *update);
-/* As above, with runtime/device/cpu/optimizer/rowwise_adagrad.c. */
-cudaError_t tps_cuda_rowwise_adagrad_rows (cudaStream_t stream, const TpsOptimizerStep *step,
-                                           const TpsRowUpdate *update);
-/* As above, with runtime/device/cpu/optimizer/adam.c. */
-cudaError_t tps_cuda_adam_rows (cudaStream_t stream, const TpsOptimizerStep *step,
-                                const TpsRowUpdate *update);
-/* As above, with runtime/device/cpu/optimizer/ftrl.c. */
-cudaError_t tps_cuda_ftrl_rows (cudaStream_t stream, const TpsOptimizerStep *step,
-                                const TpsRowUpdate *update);
 
 G_END_DECLS

@@ -30,36 +30,34 @@ template <bool HasMomentum, bool HasDecay> struct Sgd
 
 template <bool HasMomentum, bool HasDecay>
 cudaError_t
-run (cudaStream_t stream, const TpsSgdFactors *factors, gint64 step, const TpsRowUpdate *update)
+run (cudaStream_t stream, const TpsOptimizerStep *step, const TpsRowUpdate *update)
 {
-  Sgd<HasMomentum, HasDecay> rule = { (gfloat) factors->learning_rate, (gfloat) factors->momentum,
-                                      (gfloat) factors->weight_decay };
+  Sgd<HasMomentum, HasDecay> rule = { step->learning_rate, step->momentum, step->weight_decay };
 
-  return update_rows < HasMomentum ? 1 : 0 > (stream, update, step, rule);
+  return update_rows < HasMomentum ? 1 : 0 > (stream, update, step->step, rule);
 }
 
 } /* namespace */
 
 cudaError_t
-tps_cuda_sgd_rows (cudaStream_t stream, const TpsSgdFactors *factors, gint64 step,
-                   const TpsRowUpdate *update)
+tps_cuda_sgd_rows (cudaStream_t stream, const TpsOptimizerStep *step, const TpsRowUpdate *update)
 {
-  bool has_momentum = update->state != nullptr && (gfloat) factors->momentum != 0;
-  bool has_decay = (gfloat) factors->weight_decay != 0;
+  bool has_momentum = update->state != nullptr && step->momentum != 0;
+  bool has_decay = step->weight_decay != 0;
 
   if (has_momentum)
-    return has_decay ? run<true, true> (stream, factors, step, update)
-                     : run<true, false> (stream, factors, step, update);
-  return has_decay ? run<false, true> (stream, factors, step, update)
-                   : run<false, false> (stream, factors, step, update);
+    return has_decay ? run<true, true> (stream, step, update)
+                     : run<true, false> (stream, step, update);
+  return has_decay ? run<false, true> (stream, step, update)
+                   : run<false, false> (stream, step, update);
 }
 
 cudaError_t
-tps_cuda_sgd (cudaStream_t stream, const TpsSgdFactors *factors, gfloat *values,
+tps_cuda_sgd (cudaStream_t stream, const TpsOptimizerStep *step, gfloat *values,
               const gfloat *gradient, gfloat *velocity, gsize n_elems)
 {
   TpsRowUpdate one_row = { nullptr,  1,       n_elems,           values, velocity,
                            gradient, nullptr, TPS_DTYPE_FLOAT32, {} };
 
-  return tps_cuda_sgd_rows (stream, factors, 1, &one_row);
+  return tps_cuda_sgd_rows (stream, step, &one_row);
 }

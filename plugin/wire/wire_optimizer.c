@@ -31,14 +31,9 @@ tps_push_id_clear (TpsPushId *push)
 
 /* ---- Optimizer ------------------------------------------------------------------------------ */
 
-static const TpsEnumValue optimizer_kinds[] = {
-  { "SGD", TPS_OPTIMIZER_SGD },
-  { "ADAGRAD", TPS_OPTIMIZER_ADAGRAD },
-  { "ROWWISE_ADAGRAD", TPS_OPTIMIZER_ROWWISE_ADAGRAD },
-  { "ADAM", TPS_OPTIMIZER_ADAM },
-  { "FTRL", TPS_OPTIMIZER_FTRL },
-  { NULL },
-};
+#define KIND(NAME, name, number) { #NAME, number },
+
+static const TpsEnumValue optimizer_kinds[] = { TPS_OPTIMIZERS (KIND) { NULL } };
 
 static const TpsEnum optimizer_kind_enum = { "OptimizerKind", optimizer_kinds };
 

@@ -7,9 +7,6 @@
 
 #include "runtime/base/error.h"
 
-/* The default of a field that the optimizer does not use. */
-#define UNUSED NAN
-
 typedef enum
 {
   FROM_ZERO,
@@ -17,66 +14,87 @@ typedef enum
   BELOW_ONE, /* and at least 0 */
 } Range;
 
+/* Numbers that a row names: 1 + the index in tps_optimizer_numbers[]. */
+enum
+{
+  NO_NUMBER,
+  LEARNING_RATE,
+  MOMENTUM,
+};
+
+#define NUMBER(name)                               \
+  {                                                \
+#name, G_STRUCT_OFFSET(TpsOptimizerSpec, name) \
+  }
+
+const TpsNumberField tps_optimizer_numbers[TPS_OPTIMIZER_N_NUMBERS] = {
+  NUMBER (learning_rate), NUMBER (momentum), NUMBER (weight_decay), NUMBER (epsilon),
+  NUMBER (beta1),         NUMBER (beta2),    NUMBER (l1),           NUMBER (l2),
+  NUMBER (beta),
+};
+
+/* Unlike in PyTorch, epsilon must not be 0, because a gradient of 0 would then give 0 / 0. */
+static const Range ranges[TPS_OPTIMIZER_N_NUMBERS] = {
+  FROM_ZERO, FROM_ZERO, FROM_ZERO, ABOVE_ZERO, BELOW_ONE,
+  BELOW_ONE, FROM_ZERO, FROM_ZERO, FROM_ZERO,
+};
+
 typedef struct
 {
   const gchar *name;
-  gsize offset;
-  Range range;
-} Field;
+  /* The defaults of the numbers. NAN: the optimizer does not use the number; but the learning rate
+   * has no default. */
+  gdouble defaults[TPS_OPTIMIZER_N_NUMBERS];
+  const gchar *state[TPS_STATE_MAX_PARTS]; /* as PyTorch calls it */
+  guint state_needs;                       /* there is no state if this number is 0 */
+  guint above_zero;                        /* this number must not be 0 */
+  gboolean counts_steps;
+  gboolean mixes_row; /* each part of the state is one float */
+} Row;
 
-/* All fields except the learning rate, in wire order. Unlike in PyTorch, epsilon must not be 0,
- * because a gradient of 0 would then give 0 / 0. */
-static const Field fields[] = {
-  { "momentum", G_STRUCT_OFFSET (TpsOptimizerSpec, momentum), FROM_ZERO },
-  { "weight_decay", G_STRUCT_OFFSET (TpsOptimizerSpec, weight_decay), FROM_ZERO },
-  { "epsilon", G_STRUCT_OFFSET (TpsOptimizerSpec, epsilon), ABOVE_ZERO },
-  { "beta1", G_STRUCT_OFFSET (TpsOptimizerSpec, beta1), BELOW_ONE },
-  { "beta2", G_STRUCT_OFFSET (TpsOptimizerSpec, beta2), BELOW_ONE },
-  { "l1", G_STRUCT_OFFSET (TpsOptimizerSpec, l1), FROM_ZERO },
-  { "l2", G_STRUCT_OFFSET (TpsOptimizerSpec, l2), FROM_ZERO },
-  { "beta", G_STRUCT_OFFSET (TpsOptimizerSpec, beta), FROM_ZERO },
+/* clang-format off */
+static const Row rows[] = {
+  /*                                  rate mom. decay eps.   beta1 beta2  l1   l2   beta */
+  [TPS_OPTIMIZER_SGD] = {
+    .name = "SGD", .defaults =      { NAN,   0,   0,  NAN,   NAN, NAN,   NAN, NAN, NAN },
+    .state = { "momentum_buffer" }, .state_needs = MOMENTUM },
+  [TPS_OPTIMIZER_ADAGRAD] = {
+    .name = "ADAGRAD", .defaults =  { NAN, NAN,   0,  1e-10, NAN, NAN,   NAN, NAN, NAN },
+    .state = { "sum" } },
+  [TPS_OPTIMIZER_ROWWISE_ADAGRAD] = {
+    .name = "ROWWISE_ADAGRAD", .defaults =
+                                    { NAN, NAN,   0,  1e-10, NAN, NAN,   NAN, NAN, NAN },
+    .state = { "sum" }, .mixes_row = TRUE },
+  [TPS_OPTIMIZER_ADAM] = {
+    .name = "ADAM", .defaults =     { NAN, NAN,   0,  1e-8,  0.9, 0.999, NAN, NAN, NAN },
+    .state = { "exp_avg", "exp_avg_sq" }, .counts_steps = TRUE },
+  [TPS_OPTIMIZER_FTRL] = {
+    .name = "FTRL", .defaults =     { NAN, NAN,   0,  NAN,   NAN, NAN,     0,   0,   1 },
+    .state = { "z", "n" }, .above_zero = LEARNING_RATE }, /* divides by it */
 };
+/* clang-format on */
 
-static const struct
-{
-  const gchar *name;
-  /* the defaults, in the order of fields[] */
-  gdouble momentum, weight_decay, epsilon, beta1, beta2, l1, l2, beta;
-} kinds[] = {
-  [TPS_OPTIMIZER_SGD] = { "SGD", 0, 0, UNUSED, UNUSED, UNUSED, UNUSED, UNUSED, UNUSED },
-  [TPS_OPTIMIZER_ADAGRAD] = { "ADAGRAD", UNUSED, 0, 1e-10, UNUSED, UNUSED, UNUSED, UNUSED, UNUSED },
-  [TPS_OPTIMIZER_ROWWISE_ADAGRAD] = { "ROWWISE_ADAGRAD", UNUSED, 0, 1e-10, UNUSED, UNUSED, UNUSED,
-                                      UNUSED, UNUSED },
-  [TPS_OPTIMIZER_ADAM] = { "ADAM", UNUSED, 0, 1e-8, 0.9, 0.999, UNUSED, UNUSED, UNUSED },
-  [TPS_OPTIMIZER_FTRL] = { "FTRL", UNUSED, 0, UNUSED, UNUSED, UNUSED, 0, 0, 1 },
-};
+G_STATIC_ASSERT (G_N_ELEMENTS (rows) == TPS_N_OPTIMIZERS + 1);
 
 static gboolean
 is_known (TpsOptimizerKind kind)
 {
-  return (gint) kind >= TPS_OPTIMIZER_SGD && (gint) kind < (gint) G_N_ELEMENTS (kinds);
+  return (gint) kind >= 1 && (gint) kind < (gint) G_N_ELEMENTS (rows);
 }
 
-/* Relies on the defaults of a kind being consecutive members. */
-static gdouble
-default_of (TpsOptimizerKind kind, gsize field)
+gdouble *
+tps_optimizer_spec_number (TpsOptimizerSpec *spec, guint i)
 {
-  return (&kinds[kind].momentum)[field];
-}
-
-static gdouble *
-value_of (TpsOptimizerSpec *spec, gsize field)
-{
-  return &G_STRUCT_MEMBER (gdouble, spec, fields[field].offset);
+  return &G_STRUCT_MEMBER (gdouble, spec, tps_optimizer_numbers[i].offset);
 }
 
 TpsOptimizerSpec
 tps_optimizer_spec (TpsOptimizerKind kind, gdouble learning_rate)
 {
-  TpsOptimizerSpec spec = { .kind = kind, .learning_rate = learning_rate };
+  TpsOptimizerSpec spec = { .kind = kind };
 
-  for (gsize i = 0; i < G_N_ELEMENTS (fields); i++)
-    *value_of (&spec, i) = NAN;
+  for (guint i = 0; i < TPS_OPTIMIZER_N_NUMBERS; i++)
+    *tps_optimizer_spec_number (&spec, i) = i + 1 == LEARNING_RATE ? learning_rate : NAN;
   return spec;
 }
 
@@ -106,39 +124,32 @@ check_range (const gchar *what, const gchar *field, gdouble value, Range range, 
 }
 
 static gboolean
-check_learning_rate (const TpsOptimizerSpec *spec, const gchar *what, GError **error)
+resolve_number (TpsOptimizerSpec *spec, guint i, const gchar *what, GError **error)
 {
-  if (isnan (spec->learning_rate))
+  const Row *row = &rows[spec->kind];
+  const gchar *name = tps_optimizer_numbers[i].name;
+  gdouble *value = tps_optimizer_spec_number (spec, i);
+
+  if (i + 1 == LEARNING_RATE && isnan (*value))
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s.learning_rate: missing, or not a number", what);
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: missing, or not a number",
+                   what, name);
       return FALSE;
     }
-  /* FTRL divides by the learning rate, which must therefore be positive. */
-  return check_range (what, "learning_rate", spec->learning_rate,
-                      spec->kind == TPS_OPTIMIZER_FTRL ? ABOVE_ZERO : FROM_ZERO, error);
-}
-
-static gboolean
-resolve_field (TpsOptimizerSpec *spec, gsize field, const gchar *what, GError **error)
-{
-  gdouble *value = value_of (spec, field);
-  gdouble its_default = default_of (spec->kind, field);
-
-  if (isnan (its_default))
+  if (i + 1 != LEARNING_RATE && isnan (row->defaults[i]))
     {
       if (!isnan (*value) && *value != 0)
         {
           g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %g, but %s has none",
-                       what, fields[field].name, *value, kinds[spec->kind].name);
+                       what, name, *value, row->name);
           return FALSE;
         }
       *value = 0;
       return TRUE;
     }
   if (isnan (*value))
-    *value = its_default;
-  return check_range (what, fields[field].name, *value, fields[field].range, error);
+    *value = row->defaults[i];
+  return check_range (what, name, *value, row->above_zero == i + 1 ? ABOVE_ZERO : ranges[i], error);
 }
 
 gboolean
@@ -152,10 +163,8 @@ tps_optimizer_spec_resolve (TpsOptimizerSpec *spec, const gchar *what, GError **
                    what, (gint) spec->kind);
       return FALSE;
     }
-  if (!check_learning_rate (spec, what, error))
-    return FALSE;
-  for (gsize i = 0; i < G_N_ELEMENTS (fields); i++)
-    if (!resolve_field (&resolved, i, what, error))
+  for (guint i = 0; i < TPS_OPTIMIZER_N_NUMBERS; i++)
+    if (!resolve_number (&resolved, i, what, error))
       return FALSE;
   *spec = resolved;
   return TRUE;
@@ -164,9 +173,12 @@ tps_optimizer_spec_resolve (TpsOptimizerSpec *spec, const gchar *what, GError **
 gboolean
 tps_optimizer_spec_equal (const TpsOptimizerSpec *a, const TpsOptimizerSpec *b)
 {
-  return a->kind == b->kind && a->learning_rate == b->learning_rate && a->momentum == b->momentum
-         && a->weight_decay == b->weight_decay && a->epsilon == b->epsilon && a->beta1 == b->beta1
-         && a->beta2 == b->beta2 && a->l1 == b->l1 && a->l2 == b->l2 && a->beta == b->beta;
+  TpsOptimizerSpec values[] = { *a, *b };
+
+  for (guint i = 0; i < TPS_OPTIMIZER_N_NUMBERS; i++)
+    if (*tps_optimizer_spec_number (&values[0], i) != *tps_optimizer_spec_number (&values[1], i))
+      return FALSE;
+  return a->kind == b->kind;
 }
 
 /* -- names -- */
@@ -174,7 +186,7 @@ tps_optimizer_spec_equal (const TpsOptimizerSpec *a, const TpsOptimizerSpec *b)
 const gchar *
 tps_optimizer_kind_name (TpsOptimizerKind kind)
 {
-  return is_known (kind) ? kinds[kind].name : NULL;
+  return is_known (kind) ? rows[kind].name : NULL;
 }
 
 gboolean
@@ -183,14 +195,14 @@ tps_optimizer_kind_find (const gchar *name, TpsOptimizerKind *kind, GError **err
   g_autofree gchar *spelled = g_strdelimit (g_strdup (name), "-", '_');
   g_autoptr (GString) known = g_string_new (NULL);
 
-  for (gint i = TPS_OPTIMIZER_SGD; i < (gint) G_N_ELEMENTS (kinds); i++)
+  for (gint i = 1; i < (gint) G_N_ELEMENTS (rows); i++)
     {
-      if (g_ascii_strcasecmp (spelled, kinds[i].name) == 0)
+      if (g_ascii_strcasecmp (spelled, rows[i].name) == 0)
         {
           *kind = (TpsOptimizerKind) i;
           return TRUE;
         }
-      g_string_append_printf (known, "%s%s", known->len > 0 ? ", " : "", kinds[i].name);
+      g_string_append_printf (known, "%s%s", known->len > 0 ? ", " : "", rows[i].name);
     }
   g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "no optimizer \"%s\"; known: %s", name,
                known->str);
@@ -199,26 +211,39 @@ tps_optimizer_kind_find (const gchar *name, TpsOptimizerKind *kind, GError **err
 
 /* -- state -- */
 
+guint
+tps_state_get_parts (const TpsOptimizerSpec *spec, gsize dim,
+                     TpsStatePart parts[TPS_STATE_MAX_PARTS])
+{
+  const Row *row = &rows[spec->kind];
+  TpsOptimizerSpec copy = *spec;
+  guint n = 0;
+
+  if (row->state_needs != NO_NUMBER
+      && *tps_optimizer_spec_number (&copy, row->state_needs - 1) == 0)
+    return 0;
+  for (; n < TPS_STATE_MAX_PARTS && row->state[n] != NULL; n++)
+    parts[n] = (TpsStatePart) { row->state[n], row->mixes_row ? 1 : dim };
+  return n;
+}
+
 gsize
 tps_optimizer_state_per_row (const TpsOptimizerSpec *spec, gsize dim)
 {
-  switch (spec->kind)
-    {
-    case TPS_OPTIMIZER_SGD:
-      return spec->momentum != 0 ? dim : 0;
-    case TPS_OPTIMIZER_ADAGRAD:
-      return dim;
-    case TPS_OPTIMIZER_ROWWISE_ADAGRAD:
-      return 1;
-    case TPS_OPTIMIZER_ADAM:
-    case TPS_OPTIMIZER_FTRL:
-      return 2 * dim;
-    }
-  g_assert_not_reached ();
+  TpsStatePart parts[TPS_STATE_MAX_PARTS];
+  guint n = tps_state_get_parts (spec, dim, parts);
+
+  return n > 0 ? n * parts[0].n_columns : 0;
 }
 
 gboolean
 tps_optimizer_counts_steps (const TpsOptimizerSpec *spec)
 {
-  return spec->kind == TPS_OPTIMIZER_ADAM;
+  return rows[spec->kind].counts_steps;
+}
+
+gboolean
+tps_optimizer_mixes_row (const TpsOptimizerSpec *spec)
+{
+  return rows[spec->kind].mixes_row;
 }

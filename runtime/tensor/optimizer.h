@@ -1,7 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Optimizers: their names, their parameters and their state. The arithmetic of each optimizer, with
- * its formula and source, is in a file of its own in runtime/device/cpu/optimizer/.
+/* Optimizers: their names, their numbers and their state. An optimizer is one entry of
+ * TPS_OPTIMIZERS, one row of the table in optimizer.c, and one file for each device with its
+ * formula: runtime/device/cpu/optimizer/ (which also names the source) and cuda/optimizer/. The
+ * log, snapshots, JSON and checks read the row.
  *
  * All optimizers work on rows: `dim` values that are updated together with the state of the row. A
  * dense parameter [n, m] is treated as n rows of m; a parameter of any other rank is treated as one
@@ -14,15 +16,24 @@
 
 G_BEGIN_DECLS
 
-/* The numeric values are part of the wire format. */
+/* X (NAME, name, number): the name on the wire, the name in those of files and functions, and the
+ * number on the wire. Numbers begin at 1 and have no gaps. */
+#define TPS_OPTIMIZERS(X)                 \
+  X (SGD, sgd, 1)                         \
+  X (ADAGRAD, adagrad, 2)                 \
+  X (ROWWISE_ADAGRAD, rowwise_adagrad, 3) \
+  X (ADAM, adam, 4)                       \
+  X (FTRL, ftrl, 5)
+
+#define TPS_OPTIMIZER_KIND(NAME, name, number) TPS_OPTIMIZER_##NAME = number,
 typedef enum
 {
-  TPS_OPTIMIZER_SGD = 1,
-  TPS_OPTIMIZER_ADAGRAD = 2,
-  TPS_OPTIMIZER_ROWWISE_ADAGRAD = 3,
-  TPS_OPTIMIZER_ADAM = 4,
-  TPS_OPTIMIZER_FTRL = 5,
+  TPS_OPTIMIZERS (TPS_OPTIMIZER_KIND)
 } TpsOptimizerKind;
+#undef TPS_OPTIMIZER_KIND
+
+#define TPS_OPTIMIZER_COUNT(NAME, name, number) +1
+#define TPS_N_OPTIMIZERS (0 TPS_OPTIMIZERS (TPS_OPTIMIZER_COUNT))
 
 /* The options given by a caller. NAN means that a value is unset and that the optimizer's default
  * applies; learning_rate has no default. */
@@ -39,6 +50,20 @@ typedef struct
   gdouble l2;
   gdouble beta;
 } TpsOptimizerSpec;
+
+/* A member of type gdouble of a struct. NAN = unset. */
+typedef struct
+{
+  const gchar *name;
+  gsize offset;
+} TpsNumberField;
+
+/* The numbers of TpsOptimizerSpec, in the order of the wire. */
+#define TPS_OPTIMIZER_N_NUMBERS 9
+extern const TpsNumberField tps_optimizer_numbers[TPS_OPTIMIZER_N_NUMBERS];
+
+/* Returns the address of a number of `spec`; `i` is its index in tps_optimizer_numbers[]. */
+gdouble *tps_optimizer_spec_number (TpsOptimizerSpec *spec, guint i);
 
 /* Returns a specification with this kind and learning rate. All other values are unset. */
 TpsOptimizerSpec tps_optimizer_spec (TpsOptimizerKind kind, gdouble learning_rate);
@@ -59,12 +84,29 @@ const gchar *tps_optimizer_kind_name (TpsOptimizerKind kind);
  * TPS_ERROR_NOT_FOUND; the message lists the known names. */
 gboolean tps_optimizer_kind_find (const gchar *name, TpsOptimizerKind *kind, GError **error);
 
-/* Returns the number of floats of state for a row of `dim` values. The state must be zero before
- * the first update. `spec` must be resolved. */
+/* A part of the state that an optimizer keeps for each row: `n_columns` floats. */
+typedef struct
+{
+  const gchar *name; /* static, as in PyTorch: "exp_avg" */
+  gsize n_columns;
+} TpsStatePart;
+
+#define TPS_STATE_MAX_PARTS 2
+
+/* Lists the parts in their order in the state of a row of `dim` values. Returns the number of
+ * parts. `spec` must be resolved. */
+guint tps_state_get_parts (const TpsOptimizerSpec *spec, gsize dim,
+                           TpsStatePart parts[TPS_STATE_MAX_PARTS]);
+
+/* Returns the number of floats of state for a row of `dim` values: all parts together. The state
+ * must be zero before the first update. `spec` must be resolved. */
 gsize tps_optimizer_state_per_row (const TpsOptimizerSpec *spec, gsize dim);
 
 /* Returns TRUE if an update depends on the number of earlier steps (`step` of
  * TpsDeviceOps.update_rows). */
 gboolean tps_optimizer_counts_steps (const TpsOptimizerSpec *spec);
+
+/* Returns TRUE if a value's update depends on the other values of its row. */
+gboolean tps_optimizer_mixes_row (const TpsOptimizerSpec *spec);
 
 G_END_DECLS

@@ -97,17 +97,12 @@ tps_python_metrics_to_json (const GPtrArray *summaries)
 static void
 add_optimizer (TpsJsonWriter *json, const TpsOptimizerSpec *optimizer)
 {
+  TpsOptimizerSpec numbers = *optimizer;
+
   tps_json_open (json, "optimizer", '{');
   tps_json_add_text (json, "kind", tps_optimizer_kind_name (optimizer->kind));
-  add_known (json, "learning_rate", optimizer->learning_rate);
-  add_known (json, "momentum", optimizer->momentum);
-  add_known (json, "weight_decay", optimizer->weight_decay);
-  add_known (json, "epsilon", optimizer->epsilon);
-  add_known (json, "beta1", optimizer->beta1);
-  add_known (json, "beta2", optimizer->beta2);
-  add_known (json, "l1", optimizer->l1);
-  add_known (json, "l2", optimizer->l2);
-  add_known (json, "beta", optimizer->beta);
+  for (guint i = 0; i < TPS_OPTIMIZER_N_NUMBERS; i++)
+    add_known (json, tps_optimizer_numbers[i].name, *tps_optimizer_spec_number (&numbers, i));
   tps_json_close (json, '}');
 }
 

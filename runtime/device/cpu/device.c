@@ -290,8 +290,7 @@ update_half_row (const TpsOptimizerStep *factors, const TpsRowUpdate *update, gs
   guint8 *place = (guint8 *) update->values + row * update->dim * tps_dtype_size (update->dtype);
 
   tps_cpu_cast (TPS_DTYPE_FLOAT32, values, update->dtype, place, update->dim);
-  tps_cpu_optimizer_get (factors->spec->kind)
-      ->update_row (factors, values, gradient, state, update->dim);
+  tps_cpu_optimizer_get (factors->spec->kind) (factors, values, gradient, state, update->dim);
   tps_cpu_round_row (update->dtype, place, values, update->dim, &update->rounding, factors->step,
                      row);
 }
@@ -300,7 +299,7 @@ static void
 cpu_update_rows (TpsStream *stream, const TpsOptimizerSpec *spec, gint64 step,
                  const TpsRowUpdate *update)
 {
-  const TpsCpuOptimizer *optimizer = tps_cpu_optimizer_get (spec->kind);
+  TpsUpdateRow *update_row = tps_cpu_optimizer_get (spec->kind);
   gsize n_states = tps_optimizer_state_per_row (spec, update->dim);
   gsize n_rows = update->n_used != NULL ? (gsize) *update->n_used : update->n_rows;
   g_autoptr (TpsBuffer)
@@ -317,8 +316,8 @@ cpu_update_rows (TpsStream *stream, const TpsOptimizerSpec *spec, gint64 step,
       gfloat *state = n_states > 0 ? update->state + row * n_states : NULL;
 
       if (wide == NULL)
-        optimizer->update_row (&factors, (gfloat *) update->values + row * update->dim, gradient,
-                               state, update->dim);
+        update_row (&factors, (gfloat *) update->values + row * update->dim, gradient, state,
+                    update->dim);
       else
         update_half_row (&factors, update, row, gradient, state,
                          (gfloat *) (gpointer) tps_buffer_get_data (wide));

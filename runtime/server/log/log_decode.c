@@ -329,15 +329,8 @@ get_optimizer (Body *body)
   TpsOptimizerSpec spec = { 0 };
 
   spec.kind = get_u8 (body);
-  spec.learning_rate = get_f64 (body);
-  spec.momentum = get_f64 (body);
-  spec.weight_decay = get_f64 (body);
-  spec.epsilon = get_f64 (body);
-  spec.beta1 = get_f64 (body);
-  spec.beta2 = get_f64 (body);
-  spec.l1 = get_f64 (body);
-  spec.l2 = get_f64 (body);
-  spec.beta = get_f64 (body);
+  for (guint i = 0; i < TPS_OPTIMIZER_N_NUMBERS; i++)
+    *tps_optimizer_spec_number (&spec, i) = get_f64 (body);
   body->is_bad |= tps_optimizer_kind_name (spec.kind) == NULL;
   return spec;
 }

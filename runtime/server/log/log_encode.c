@@ -154,16 +154,11 @@ put_tables (Walk *walk, const TpsCommand *command)
 static void
 put_optimizer (Walk *walk, const TpsOptimizerSpec *spec)
 {
+  TpsOptimizerSpec copy = *spec;
+
   put_u8 (walk, (guint8) spec->kind);
-  put_f64 (walk, spec->learning_rate);
-  put_f64 (walk, spec->momentum);
-  put_f64 (walk, spec->weight_decay);
-  put_f64 (walk, spec->epsilon);
-  put_f64 (walk, spec->beta1);
-  put_f64 (walk, spec->beta2);
-  put_f64 (walk, spec->l1);
-  put_f64 (walk, spec->l2);
-  put_f64 (walk, spec->beta);
+  for (guint i = 0; i < TPS_OPTIMIZER_N_NUMBERS; i++)
+    put_f64 (walk, *tps_optimizer_spec_number (&copy, i));
 }
 
 static void

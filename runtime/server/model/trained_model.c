@@ -42,7 +42,7 @@ struct TpsTrainedModel
   TpsRefcount refcount;
   TpsModelVersion *newest;
   TpsOptimizerSpec optimizer;
-  const TpsCpuOptimizer *arithmetic;
+  TpsUpdateRow *update_row;
   GArray *blocks;  /* of Block */
   gsize max_elems; /* of a block */
   gsize n_state;   /* floats */
@@ -102,7 +102,7 @@ add_block (TpsTrainedModel *model, guint parameter, gsize offset, gsize n_rows, 
                   .state_offset = model->n_state,
                   .first_hash = model->n_hashes };
 
-  model->n_state += n_rows * model->arithmetic->state_per_row (&model->optimizer, dim);
+  model->n_state += n_rows * tps_optimizer_state_per_row (&model->optimizer, dim);
   model->max_elems = MAX (model->max_elems, n_rows * dim);
   g_array_append_val (model->blocks, block);
 }
@@ -111,7 +111,7 @@ static void
 add_parameter (TpsTrainedModel *model, guint parameter, const TpsShape *shape)
 {
   gsize n_elems = (gsize) tps_shape_n_elems (shape);
-  gboolean has_rows = model->optimizer.kind == TPS_OPTIMIZER_ROWWISE_ADAGRAD;
+  gboolean has_rows = tps_optimizer_mixes_row (&model->optimizer);
   gsize dim = has_rows && shape->n_dims == 2 ? (gsize) shape->dims[1] : n_elems;
   gsize n_rows;
 
@@ -220,7 +220,7 @@ model_alloc (const TpsOptimizerSpec *optimizer, TpsBufferPool *buffers)
 
   tps_refcount_init (&model->refcount);
   model->optimizer = *optimizer;
-  model->arithmetic = tps_cpu_optimizer_get (optimizer->kind);
+  model->update_row = tps_cpu_optimizer_get (optimizer->kind);
   model->buffers = tps_buffer_pool_ref (buffers);
   model->blocks = g_array_new (FALSE, FALSE, sizeof (Block));
   return model;
@@ -521,7 +521,7 @@ update_block (const TpsModelUpdate *update, const TpsOptimizerStep *step, const 
   const TpsTrainedModel *model = update->model;
   const gfloat *old = tps_tensor_data (&model->newest->parameters[block->parameter].tensor);
   gfloat *values = tps_tensor_data (&update->version->parameters[block->parameter].tensor);
-  gsize state_per_row = model->arithmetic->state_per_row (&model->optimizer, block->dim);
+  gsize state_per_row = tps_optimizer_state_per_row (&model->optimizer, block->dim);
   gfloat *state = take_state (update, block, block->n_rows * state_per_row);
   const gfloat *gradient;
 
@@ -533,8 +533,8 @@ update_block (const TpsModelUpdate *update, const TpsOptimizerStep *step, const 
   values += block->offset;
   memcpy (values, old, block->n_rows * block->dim * sizeof (gfloat));
   for (gsize row = 0; row < block->n_rows; row++)
-    model->arithmetic->update_row (step, values + row * block->dim, gradient + row * block->dim,
-                                   state + row * state_per_row, block->dim);
+    model->update_row (step, values + row * block->dim, gradient + row * block->dim,
+                       state + row * state_per_row, block->dim);
 }
 
 static void

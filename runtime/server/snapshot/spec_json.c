@@ -5,26 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A field of type gdouble. NAN = not set: the object has no member for it. */
-typedef struct
-{
-  const gchar *name;
-  gsize offset;
-} Number;
-
-static const Number optimizer_numbers[] = {
-  { "learning_rate", G_STRUCT_OFFSET (TpsOptimizerSpec, learning_rate) },
-  { "momentum", G_STRUCT_OFFSET (TpsOptimizerSpec, momentum) },
-  { "weight_decay", G_STRUCT_OFFSET (TpsOptimizerSpec, weight_decay) },
-  { "epsilon", G_STRUCT_OFFSET (TpsOptimizerSpec, epsilon) },
-  { "beta1", G_STRUCT_OFFSET (TpsOptimizerSpec, beta1) },
-  { "beta2", G_STRUCT_OFFSET (TpsOptimizerSpec, beta2) },
-  { "l1", G_STRUCT_OFFSET (TpsOptimizerSpec, l1) },
-  { "l2", G_STRUCT_OFFSET (TpsOptimizerSpec, l2) },
-  { "beta", G_STRUCT_OFFSET (TpsOptimizerSpec, beta) },
-};
-
-static const Number initializer_numbers[] = {
+static const TpsNumberField initializer_numbers[] = {
   { "low", G_STRUCT_OFFSET (TpsInitializer, low) },
   { "high", G_STRUCT_OFFSET (TpsInitializer, high) },
   { "mean", G_STRUCT_OFFSET (TpsInitializer, mean) },
@@ -32,7 +13,7 @@ static const Number initializer_numbers[] = {
 };
 
 static void
-append_numbers (GString *json, gconstpointer object, const Number *numbers, guint n)
+append_numbers (GString *json, gconstpointer object, const TpsNumberField *numbers, guint n)
 {
   for (guint i = 0; i < n; i++)
     {
@@ -47,7 +28,7 @@ append_numbers (GString *json, gconstpointer object, const Number *numbers, guin
 }
 
 static void
-clear_numbers (gpointer object, const Number *numbers, guint n)
+clear_numbers (gpointer object, const TpsNumberField *numbers, guint n)
 {
   for (guint i = 0; i < n; i++)
     G_STRUCT_MEMBER (gdouble, object, numbers[i].offset) = NAN;
@@ -55,7 +36,8 @@ clear_numbers (gpointer object, const Number *numbers, guint n)
 
 /* Reads the field with the name `key`. FALSE: `numbers` has no such name. */
 static gboolean
-read_number (TpsJsonReader *json, const gchar *key, gpointer object, const Number *numbers, guint n)
+read_number (TpsJsonReader *json, const gchar *key, gpointer object, const TpsNumberField *numbers,
+             guint n)
 {
   for (guint i = 0; i < n; i++)
     if (g_str_equal (key, numbers[i].name))
@@ -82,7 +64,7 @@ void
 tps_optimizer_spec_append_json (GString *json, const TpsOptimizerSpec *spec)
 {
   g_string_append_printf (json, "{\"kind\":%d", (gint) spec->kind);
-  append_numbers (json, spec, optimizer_numbers, G_N_ELEMENTS (optimizer_numbers));
+  append_numbers (json, spec, tps_optimizer_numbers, TPS_OPTIMIZER_N_NUMBERS);
   g_string_append_c (json, '}');
 }
 
@@ -91,36 +73,14 @@ tps_optimizer_spec_read_json (TpsJsonReader *json, TpsOptimizerSpec *spec)
 {
   GString *key = g_string_new (NULL);
 
-  clear_numbers (spec, optimizer_numbers, G_N_ELEMENTS (optimizer_numbers));
+  clear_numbers (spec, tps_optimizer_numbers, TPS_OPTIMIZER_N_NUMBERS);
   tps_json_begin_object (json);
   while (tps_json_next_member (json, key))
     if (g_str_equal (key->str, "kind"))
       spec->kind = (TpsOptimizerKind) read_i32 (json);
-    else if (!read_number (json, key->str, spec, optimizer_numbers,
-                           G_N_ELEMENTS (optimizer_numbers)))
+    else if (!read_number (json, key->str, spec, tps_optimizer_numbers, TPS_OPTIMIZER_N_NUMBERS))
       tps_json_fail (json, "an optimizer with an unknown member");
   g_string_free (key, TRUE);
-}
-
-guint
-tps_state_get_parts (const TpsOptimizerSpec *spec, gsize dim,
-                     TpsStatePart parts[TPS_STATE_MAX_PARTS])
-{
-  static const gchar *const names[][TPS_STATE_MAX_PARTS] = {
-    [TPS_OPTIMIZER_SGD] = { "momentum_buffer" }, [TPS_OPTIMIZER_ADAGRAD] = { "sum" },
-    [TPS_OPTIMIZER_ROWWISE_ADAGRAD] = { "sum" }, [TPS_OPTIMIZER_ADAM] = { "exp_avg", "exp_avg_sq" },
-    [TPS_OPTIMIZER_FTRL] = { "z", "n" },
-  };
-  gsize n_floats = tps_optimizer_state_per_row (spec, dim);
-  guint n = 0;
-
-  if (n_floats == 0)
-    return 0;
-  while (n < TPS_STATE_MAX_PARTS && names[spec->kind][n] != NULL)
-    n++;
-  for (guint i = 0; i < n; i++)
-    parts[i] = (TpsStatePart) { names[spec->kind][i], n_floats / n };
-  return n;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */

@@ -19,18 +19,4 @@ void tps_table_spec_read_json (TpsJsonReader *json, TpsTableSpec *spec);
 void tps_optimizer_spec_append_json (GString *json, const TpsOptimizerSpec *spec);
 void tps_optimizer_spec_read_json (TpsJsonReader *json, TpsOptimizerSpec *spec);
 
-/* A part of the state that an optimizer keeps for each row: `n_columns` floats. */
-typedef struct
-{
-  const gchar *name; /* static, as in PyTorch: "exp_avg" */
-  gsize n_columns;
-} TpsStatePart;
-
-#define TPS_STATE_MAX_PARTS 2
-
-/* Lists the parts in their order in the state of a row of `dim` values. Returns the number of
- * parts. */
-guint tps_state_get_parts (const TpsOptimizerSpec *spec, gsize dim,
-                           TpsStatePart parts[TPS_STATE_MAX_PARTS]);
-
 G_END_DECLS

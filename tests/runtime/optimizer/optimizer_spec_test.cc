@@ -17,9 +17,8 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-const TpsOptimizerKind KINDS[] = { TPS_OPTIMIZER_SGD, TPS_OPTIMIZER_ADAGRAD,
-                                   TPS_OPTIMIZER_ROWWISE_ADAGRAD, TPS_OPTIMIZER_ADAM,
-                                   TPS_OPTIMIZER_FTRL };
+#define KIND(NAME, name, number) TPS_OPTIMIZER_##NAME,
+const TpsOptimizerKind KINDS[] = { TPS_OPTIMIZERS (KIND) };
 
 struct Field
 {

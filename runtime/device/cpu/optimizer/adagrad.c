@@ -13,12 +13,12 @@
 
 #include <math.h>
 
-#include "runtime/device/cpu/optimizer/kinds.h"
 #include "runtime/device/cpu/kernels/vectorize.h"
+#include "runtime/device/cpu/optimizer/optimizer.h"
 
-TPS_TARGET_CLONES static void
-update_row (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient, gfloat *state,
-            gsize dim)
+TPS_TARGET_CLONES void
+tps_cpu_adagrad_row (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient,
+                     gfloat *state, gsize dim)
 {
   gfloat learning_rate = step->learning_rate;
   gfloat weight_decay = step->weight_decay;
@@ -34,10 +34,3 @@ update_row (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient
       values[i] -= learning_rate * (d / (sqrtf (sum) + epsilon));
     }
 }
-
-const TpsCpuOptimizer tps_cpu_adagrad_optimizer = {
-  .name = "ADAGRAD",
-  .kind = TPS_OPTIMIZER_ADAGRAD,
-  .state_per_row = tps_optimizer_state_per_row,
-  .update_row = update_row,
-};

@@ -21,12 +21,12 @@
 
 #include <math.h>
 
-#include "runtime/device/cpu/optimizer/kinds.h"
 #include "runtime/device/cpu/kernels/vectorize.h"
+#include "runtime/device/cpu/optimizer/optimizer.h"
 
-TPS_TARGET_CLONES static void
-update_row (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient, gfloat *state,
-            gsize dim)
+TPS_TARGET_CLONES void
+tps_cpu_adam_row (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient,
+                  gfloat *state, gsize dim)
 {
   gfloat beta1 = step->beta1, rest1 = (gfloat) (1 - step->spec->beta1);
   gfloat beta2 = step->beta2, rest2 = (gfloat) (1 - step->spec->beta2);
@@ -46,10 +46,3 @@ update_row (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient
       values[i] -= correction1 * (m / (sqrtf (s) / correction2 + epsilon));
     }
 }
-
-const TpsCpuOptimizer tps_cpu_adam_optimizer = {
-  .name = "ADAM",
-  .kind = TPS_OPTIMIZER_ADAM,
-  .state_per_row = tps_optimizer_state_per_row,
-  .update_row = update_row,
-};

@@ -27,12 +27,12 @@
 
 #include <math.h>
 
-#include "runtime/device/cpu/optimizer/kinds.h"
 #include "runtime/device/cpu/kernels/vectorize.h"
+#include "runtime/device/cpu/optimizer/optimizer.h"
 
-TPS_TARGET_CLONES static void
-update_row (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient, gfloat *state,
-            gsize dim)
+TPS_TARGET_CLONES void
+tps_cpu_ftrl_row (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient,
+                  gfloat *state, gsize dim)
 {
   gfloat alpha = step->learning_rate, beta = step->beta;
   gfloat l1 = step->l1, l2 = step->l2, weight_decay = step->weight_decay;
@@ -56,10 +56,3 @@ update_row (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient
       values[i] = new_n == 0 ? v : new_v;
     }
 }
-
-const TpsCpuOptimizer tps_cpu_ftrl_optimizer = {
-  .name = "FTRL",
-  .kind = TPS_OPTIMIZER_FTRL,
-  .state_per_row = tps_optimizer_state_per_row,
-  .update_row = update_row,
-};

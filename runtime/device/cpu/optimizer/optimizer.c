@@ -4,15 +4,9 @@
 
 #include <math.h>
 
-#include "runtime/device/cpu/optimizer/kinds.h"
+#define ROW_FUNCTION(NAME, name, number) [number] = tps_cpu_##name##_row,
 
-static const TpsCpuOptimizer *const optimizers[] = {
-  [TPS_OPTIMIZER_SGD] = &tps_cpu_sgd_optimizer,
-  [TPS_OPTIMIZER_ADAGRAD] = &tps_cpu_adagrad_optimizer,
-  [TPS_OPTIMIZER_ROWWISE_ADAGRAD] = &tps_cpu_rowwise_adagrad_optimizer,
-  [TPS_OPTIMIZER_ADAM] = &tps_cpu_adam_optimizer,
-  [TPS_OPTIMIZER_FTRL] = &tps_cpu_ftrl_optimizer,
-};
+static TpsUpdateRow *const functions[] = { TPS_OPTIMIZERS (ROW_FUNCTION) };
 
 /* Returns base^exponent. pow() is not used, because its last bit differs between CPUs. */
 static gdouble
@@ -43,15 +37,15 @@ tps_cpu_optimizer_step_init (TpsOptimizerStep *step, const TpsOptimizerSpec *spe
     .l2 = (gfloat) spec->l2,
     .beta = (gfloat) spec->beta,
   };
-  if (spec->kind != TPS_OPTIMIZER_ADAM)
+  if (!tps_optimizer_counts_steps (spec))
     return;
   step->correction1 = (gfloat) (spec->learning_rate / (1 - power (spec->beta1, number)));
   step->correction2 = (gfloat) sqrt (1 - power (spec->beta2, number));
 }
 
-const TpsCpuOptimizer *
+TpsUpdateRow *
 tps_cpu_optimizer_get (TpsOptimizerKind kind)
 {
-  g_assert ((gsize) kind < G_N_ELEMENTS (optimizers) && optimizers[kind] != NULL);
-  return optimizers[kind];
+  g_assert ((gsize) kind < G_N_ELEMENTS (functions) && functions[kind] != NULL);
+  return functions[kind];
 }

@@ -17,14 +17,14 @@
 
 #include <math.h>
 
-#include "runtime/device/cpu/optimizer/kinds.h"
 #include "runtime/device/cpu/kernels/vectorize.h"
+#include "runtime/device/cpu/optimizer/optimizer.h"
 
 #define LANES 16
 
-TPS_TARGET_CLONES static void
-update_row (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient, gfloat *state,
-            gsize dim)
+TPS_TARGET_CLONES void
+tps_cpu_rowwise_adagrad_row (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient,
+                             gfloat *state, gsize dim)
 {
   gfloat weight_decay = step->weight_decay;
   gfloat squares[LANES] = { 0 };
@@ -53,10 +53,3 @@ update_row (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient
   for (gsize i = 0; i < dim; i++)
     values[i] -= rate * (gradient[i] + weight_decay * values[i]);
 }
-
-const TpsCpuOptimizer tps_cpu_rowwise_adagrad_optimizer = {
-  .name = "ROWWISE_ADAGRAD",
-  .kind = TPS_OPTIMIZER_ROWWISE_ADAGRAD,
-  .state_per_row = tps_optimizer_state_per_row,
-  .update_row = update_row,
-};

@@ -12,11 +12,11 @@
  */
 
 #include "runtime/device/cpu/kernels/layers.h"
-#include "runtime/device/cpu/optimizer/kinds.h"
+#include "runtime/device/cpu/optimizer/optimizer.h"
 
-static void
-update_row (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient, gfloat *state,
-            gsize dim)
+void
+tps_cpu_sgd_row (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient,
+                 gfloat *state, gsize dim)
 {
   TpsSgdFactors factors = {
     .learning_rate = step->spec->learning_rate,
@@ -26,10 +26,3 @@ update_row (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient
 
   tps_cpu_sgd (&factors, values, gradient, step->momentum != 0 ? state : NULL, dim);
 }
-
-const TpsCpuOptimizer tps_cpu_sgd_optimizer = {
-  .name = "SGD",
-  .kind = TPS_OPTIMIZER_SGD,
-  .state_per_row = tps_optimizer_state_per_row,
-  .update_row = update_row,
-};

@@ -320,7 +320,7 @@ tps_table_new (const TpsTableSpec *spec, const TpsTableOptions *options, GError 
   if (!charges_take (&charges, options, options->budget, n_bytes, 0, spec->name, error))
     return NULL;
   table = table_alloc (spec, &charges);
-  table->optimizer = tps_cpu_optimizer_get (spec->optimizer.kind);
+  table->update_row = tps_cpu_optimizer_get (spec->optimizer.kind);
   init_locks (table);
   if (!take_table_memory (table, options->keeps_lsns, error))
     {

@@ -63,7 +63,7 @@ typedef struct TpsTable
   TpsCharge payload;        /* of rows and state */
   TpsCharge overhead;       /* of everything else */
   TpsCharge quota;          /* to options->quota: both charges above together */
-  const TpsCpuOptimizer *optimizer;
+  TpsUpdateRow *update_row; /* of the optimizer */
   gsize dim;
   gsize row_bytes;
   gsize state_per_row;

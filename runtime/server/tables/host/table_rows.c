@@ -454,7 +454,7 @@ tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 lsn,
     return;
   next = lock_version (version);
   tps_cpu_cast (TPS_DTYPE_FLOAT32, scratch, dtype, row, dim);
-  table->optimizer->update_row (step, scratch, gradient, state, dim);
+  table->update_row (step, scratch, gradient, state, dim);
   if (dtype != TPS_DTYPE_FLOAT32)
     tps_cpu_round_row (dtype, rounded, scratch, dim, &table->rounding, step->step, (gsize) slot);
   store_row (row, rounded, table->row_bytes);

@@ -42,9 +42,9 @@ public:
 
     tps_cpu_optimizer_step_init (&step, &spec_.value.optimizer, ++n_steps_);
     for (size_t i = 0; i < n; i++)
-      tps_cpu_optimizer_get (spec_.value.optimizer.kind)
-          ->update_row (&step, &values[static_cast<size_t> (unique[i]) * dim_], &sums[i * dim_],
-                        state_.data () + static_cast<size_t> (unique[i]) * state_per_row_, dim_);
+      tps_cpu_optimizer_get (spec_.value.optimizer.kind) (
+          &step, &values[static_cast<size_t> (unique[i]) * dim_], &sums[i * dim_],
+          state_.data () + static_cast<size_t> (unique[i]) * state_per_row_, dim_);
   }
 
   void
