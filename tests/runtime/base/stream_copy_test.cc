@@ -59,8 +59,8 @@ protected:
 
 INSTANTIATE_TEST_SUITE_P (Orders, StreamCopyTest, testing::Values (size_t { 64 }, size_t { 128 }),
                           [] (const auto &order) {
-                            return order.param == 1 ? "OnePageAfterTheOther"
-                                                    : "FourPagesSideBySide";
+                            return order.param == 64 ? "OnePageAfterTheOther"
+                                                     : "FourPagesSideBySide";
                           });
 
 TEST_P (StreamCopyTest, CopiesEverySmallSize)
