@@ -22,7 +22,6 @@ from thriftps._calls import Call
 from thriftps._version import __version__
 from thriftps.errors import *  # noqa: F401,F403
 from thriftps.errors import __all__ as _errors
-from thriftps.notebook import Plot, progress
 from thriftps.server import Model, Server, SparseGradient
 from thriftps.specs import *  # noqa: F401,F403
 from thriftps.specs import __all__ as _specs
@@ -34,7 +33,6 @@ __all__ = [
     "Call",
     "DType",
     "Model",
-    "Plot",
     "Server",
     "SparseGradient",
     "Table",
@@ -42,7 +40,6 @@ __all__ = [
     "Tls",
     "__version__",
     "connect",
-    "progress",
     *_errors,
     *_specs,
 ]

@@ -5,12 +5,9 @@ asyncio."""
 import array
 import asyncio
 import gc
-import io
 import itertools
-import math
 import os
 import pickle
-import re
 import shutil
 import socket
 import subprocess
@@ -512,44 +509,6 @@ class Tokens(unittest.TestCase):
                 with thriftps.Server(server.address) as client:
                     with self.assertRaisesRegex(thriftps.Unauthenticated, "Session.authenticate"):
                         client.describe()
-
-
-class Notebook(unittest.TestCase):
-
-    def test_progress(self):
-        file, times = io.StringIO(), iter(range(100))
-        steps = thriftps.progress(range(4), name="steps", every=2, file=file, clock=times.__next__)
-        self.assertEqual(list(steps), [0, 1, 2, 3])
-        lines = [line.rstrip() for line in file.getvalue().split("\r")]
-        self.assertEqual(
-            lines[1:],
-            [
-                "steps: 2/4 (50 %), 1/s, 2 s to go",
-                "steps: 4/4 (100 %), 1/s",
-                "steps: 4/4 (100 %), 0.8/s",
-            ],
-        )
-
-    def test_plots(self):
-        plot = thriftps.Plot(range(1000), "loss <1>")
-        self.assertRegex(repr(plot), "^loss <1>: ▁.{58}█ 0 to 999$")
-        self.assertIn("loss &lt;1&gt;", plot._repr_svg_())
-        self.assertEqual(repr(thriftps.Plot([2.0])), "▁ 2 to 2")
-
-    def test_plots_of_losses_that_diverge_have_gaps(self):
-        plot = thriftps.Plot([0.0, 7.0, math.inf, 3.0, math.nan])
-        self.assertEqual(repr(plot), "▁█ ▄  0 to 7")
-        lines = re.findall('points="([^"]*)"', plot._repr_svg_())
-        self.assertEqual([len(points.split()) for points in lines], [2, 2])
-        self.assertNotIn("nan", plot._repr_svg_())
-        self.assertEqual(repr(thriftps.Plot([math.nan])), "  nan to nan")
-
-    def test_progress_of_a_loop_that_ends_early_ends_its_line(self):
-        file = io.StringIO()
-        for item in thriftps.progress(range(10), file=file):
-            if item == 2:
-                break
-        self.assertRegex(file.getvalue(), r"^\r3/10 \(30 %\), .*/s, .* s to go *\n$")
 
 
 class Durable(unittest.TestCase):

@@ -6,7 +6,6 @@ import asyncio
 import ctypes
 import functools
 import gc
-import io
 import os
 import signal
 import socket
@@ -100,7 +99,6 @@ class Finalizers(unittest.TestCase):
         yield "ended call", lambda: self.wait_for(self.table.lookup_async([1]))
         yield "call in flight", lambda: self.mute.average_async(0, 0, 0, [1.0])
         yield "awaited call", self.make_awaited
-        yield "progress", self.make_progress
         yield "tables", lambda: thriftps.connect(self.address)
         yield "server", lambda: thriftps.Server(self.address)
         yield "closed server", self.make_closed
@@ -109,12 +107,6 @@ class Finalizers(unittest.TestCase):
             yield "module", lambda: tps.RemoteEmbeddingBag(tps.connect(self.address), "t")
             yield "prefetched batch", self.make_prefetched
             yield "averaging", lambda: tps.Averaging(self.address, 0, 2, run="r")
-
-    @staticmethod
-    def make_progress():
-        steps = thriftps.progress(range(3), file=io.StringIO())
-        next(steps)
-        return steps
 
     def make_prefetched(self):
         module = tps.RemoteEmbeddingBag(self.tables, "t")
