@@ -130,6 +130,10 @@ struct TpsDiskFile
  * system supports it. The caller owns the disk. Never fails. */
 TpsDisk *tps_disk_new_posix (void);
 
+/* Sets the error of `operation` on `path` for an errno. Returns FALSE. For disks that use the
+ * system's files. */
+gboolean tps_disk_set_error (GError **error, const gchar *operation, const gchar *path, gint code);
+
 /* Calls the disk's free(). */
 void tps_disk_free (TpsDisk *disk);
 

@@ -7,8 +7,6 @@
 
 #include <errno.h>
 
-#include "runtime/server/log/disk_error.h"
-
 typedef struct
 {
   TpsDisk base;

@@ -12,7 +12,6 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/server/log/disk_error.h"
 #include "runtime/server/log/faulty_disk.h"
 #include "tests/runtime/server/log/log_fixture.h"
 
