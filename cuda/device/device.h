@@ -33,7 +33,7 @@ typedef struct
   pthread_mutex_t start_lock; /* held while the device is started */
   gint is_started;            /* atomic; the context and the members below exist */
   cudaStream_t memory_stream; /* orders allocations from the pool and returns to it */
-  cudaMemPool_t pool;         /* CUDA's own; see memory.c */
+  cudaMemPool_t pool;         /* CUDA's own */
 
   pthread_mutex_t lock; /* guards `loss` */
   gchar *loss;          /* the reason why the device is lost; NULL = it is usable */
@@ -47,8 +47,6 @@ typedef struct
   cublasHandle_t cublas; /* created at the first product */
   GError *error;         /* the first failure; owned */
 } TpsCudaStream;
-
-/* -- device.c -- */
 
 /* Creates a device without starting it: only its properties are read. Devices are never freed.
  * Errors (NULL): UNAVAILABLE (this library has no code for the device), DEVICE_LOST (the driver
@@ -74,12 +72,6 @@ gboolean tps_cuda_device_enter_any (void);
 gboolean tps_cuda_device_check (TpsCudaDevice *device, cudaError_t code, const gchar *what,
                                 GError **error);
 
-/* -- memory.c -- */
-
-/* Sets `pool` and its policy, as part of starting the device, which must be the current one.
- * Returns a CUDA error. */
-cudaError_t tps_cuda_memory_start (TpsCudaDevice *device);
-
 /* Returns unused memory of the pool to the GPU. Must be called before a second attempt after
  * cudaErrorMemoryAllocation. The device must be the current one. Blocks until the memory stream has
  * run. Thread: any. */
@@ -96,8 +88,6 @@ TpsBuffer *tps_cuda_alloc (TpsDevice *base, gsize n_bytes, GError **error);
  * tps_cuda_alloc(). */
 TpsBuffer *tps_cuda_alloc_host (TpsDevice *base, gsize n_bytes, GError **error);
 
-/* -- ipc.c -- */
-
 /* Slot alloc_exported: allocates device memory outside the pool, which other processes can open by
  * `handle` [TPS_EXPORT_HANDLE_BYTES], an output. The caller owns the buffer, whose release waits
  * for all work of the device. Errors (NULL): RESOURCE_EXHAUSTED, UNAVAILABLE, DEVICE_LOST. */
@@ -109,8 +99,6 @@ TpsBuffer *tps_cuda_open_exported (TpsDevice *base, const guint8 *handle, gsize 
 /* Slot get_uuid: writes the identifier of the device to `uuid` [TPS_DEVICE_UUID_BYTES]. Does not
  * start the device. */
 void tps_cuda_get_uuid (TpsDevice *base, guint8 *uuid);
-
-/* -- stream.c -- */
 
 /* Slots stream_new and stream_free. The caller owns the stream. tps_cuda_stream_free() blocks until
  * the queued work is done. Errors (NULL): DEVICE_LOST. */
@@ -131,12 +119,6 @@ gboolean tps_cuda_stream_enter (TpsCudaStream *stream);
 gboolean tps_cuda_stream_check (TpsCudaStream *stream, cudaError_t code, const gchar *what);
 /* Takes ownership of `error`, and stores it unless the stream has an error already. */
 void tps_cuda_stream_fail (TpsCudaStream *stream, GError *error);
-/* Blocks until `event` is reached: spins for a short time, then sleeps. The device must be the
- * current one. Returns a CUDA error. Thread: any. */
-cudaError_t tps_cuda_wait_for_event (cudaEvent_t event);
-
-/* -- event.c -- */
-
 /* Slots event_new and event_free. The caller owns the event. Errors (NULL): DEVICE_LOST. */
 TpsEvent *tps_cuda_event_new (TpsDevice *base, GError **error);
 void tps_cuda_event_free (TpsEvent *base);
@@ -155,8 +137,6 @@ gboolean tps_cuda_event_sync (TpsEvent *base, GError **error);
 /* Slot events_elapsed: sets `ms` to the milliseconds between two events. Errors: INVALID_ARGUMENT
  * (an event is not recorded or not reached), DEVICE_LOST. */
 gboolean tps_cuda_events_elapsed (TpsEvent *start, TpsEvent *end, gdouble *ms, GError **error);
-
-/* -- operations.c -- */
 
 /* The table of the functions of a GPU; static. */
 extern const TpsDeviceOps tps_cuda_ops;

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory that is allocated for kernels. cuda/device/memory.c describes the policy of its pool. */
+/* Memory that is allocated for kernels. cuda/device/device.c describes the policy of its pool. */
 
 #pragma once
 
