@@ -5,7 +5,7 @@
 #pragma once
 
 #include "plugin/app/flags.h"
-#include "runtime/base/trace_stream.h"
+#include "runtime/base/trace_sinks.h"
 
 G_BEGIN_DECLS
 

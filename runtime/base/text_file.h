@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Small text files that an operator writes: options, rules, tokens. */
+/* Files that an operator names, and small text files: options, rules, tokens. A name may lead to a
+ * FIFO, a device or a socket by mistake, and a program must not wait for one of these. */
 
 #pragma once
 
@@ -16,5 +17,12 @@ G_BEGIN_DECLS
  * is an error, so that a program that reads from a slow file system can be stopped. Thread: any;
  * blocks. */
 gchar *tps_text_file_read (const gchar *path, gsize max_bytes, GError **error);
+
+/* Opens a regular file for reading, and returns its descriptor, which the caller must close.
+ * Symbolic links are followed, so that /dev/stdin is a regular file if stdin is one.
+ * Errors: -1 with INVALID_ARGUMENT (the file cannot be opened, or is not a regular file).
+ * The message is the reason alone; the caller must add the name of the file.
+ * Thread: any; never waits for another process. */
+gint tps_regular_file_open (const gchar *path, GError **error);
 
 G_END_DECLS

@@ -9,8 +9,18 @@
  * A value is quoted unless it consists only of letters, digits and _.:/@%+,- characters. Inside
  * quotes, a quote and a backslash are escaped by a backslash, control characters and bytes that are
  * not UTF-8 as \x1b, other characters that do not print as \u{2028}. A record is thus always one
- * line that can be parsed, even if a peer has chosen the text. JSON is in trace_json.h, files and
- * the journal in trace_stream.h.
+ * line that can be parsed, even if a peer has chosen the text.
+ *
+ * As JSON (RFC 8259), a record is one line, too:
+ *
+ *   {"time":"2026-11-20T12:00:00.000123Z","sequence":17,"level":"info","event":"request_failed",
+ *    "area":"plugin/service","process":"thriftps_server","pid":4711,"host":"ps0","node":"server0",
+ *    "fields":{"method":"EmbeddingTable:drop_table","code":"NOT_FOUND"},"suppressed":2}
+ *
+ * Fields of the event are in an object of their own, because their keys may equal those of other
+ * members. The line is always UTF-8, even if a peer has sent other bytes: invalid bytes become
+ * U+FFFD, and characters that do not print are escaped. Numbers that JSON cannot represent
+ * (infinite, not a number) are null.
  */
 
 #pragma once
@@ -29,15 +39,74 @@ void tps_trace_append_line (const TpsTraceRecord *record, GString *line);
  * cannot be written are lost. Thread: any. */
 void tps_trace_write_line (gint fd, const gchar *bytes, gsize n_bytes);
 
-/* Returns the severity that syslog has for `level`: 3 (error), 4, 6 or 7 (debug). */
-gint tps_trace_get_priority (TpsTraceLevel level);
-
-/* Returns the value of a field as text, not escaped. The caller owns the text. Thread: any. */
-gchar *tps_trace_field_to_text (const TpsTraceField *field);
-
 /* A sink that writes to GLib's structured log under the domain "thriftps", with the fields EVENT
  * and THRIFTPS_<KEY>. GLib's level is always MESSAGE, because a peer must not be able to end a host
  * that makes warnings fatal; PRIORITY has the true severity. `user_data` is not used. */
 void tps_trace_glib_sink (const TpsTraceRecord *record, gpointer user_data);
+
+/* Members that all records of a process share. Texts that are NULL are left out. */
+typedef struct
+{
+  const gchar *process;
+  const gchar *host;
+  const gchar *node; /* the name in Node.describe */
+  gint64 pid;
+} TpsTraceOrigin;
+
+/* Appends the record as an object, without a newline. `origin` may be NULL. Thread: any. */
+void tps_trace_append_json (const TpsTraceRecord *record, const TpsTraceOrigin *origin,
+                            GString *line);
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+/* The log of a program: lines in a chosen format, to stderr, to the journal or to a file.
+ *
+ *   TpsTraceStreamOptions options = { .format = TPS_TRACE_JSON, .path = "/var/log/ps.log" };
+ *   stream = tps_trace_stream_new (&options, &error);
+ *   tps_trace_set_sink (tps_trace_stream_sink, stream);
+ *   ...
+ *   tps_trace_stream_reopen (stream, &error);      after the file was renamed
+ *
+ * For the journal a line begins with its priority in angle brackets (sd-daemon(3)), and text has
+ * neither time nor level, since the journal adds them. */
+
+typedef enum
+{
+  TPS_TRACE_TEXT = 0,
+  TPS_TRACE_JSON = 1,
+} TpsTraceFormat;
+
+/* Options of a stream, which are copied. */
+typedef struct
+{
+  TpsTraceFormat format;
+  gboolean is_journal;   /* lines begin with priorities */
+  const gchar *path;     /* a file, to which lines are appended; NULL = stderr */
+  TpsTraceOrigin origin; /* of lines of JSON */
+} TpsTraceStreamOptions;
+
+typedef struct TpsTraceStream TpsTraceStream;
+
+/* Opens a stream, which the caller owns. A file that does not exist is created with mode 0640.
+ * Errors: INVALID_ARGUMENT, naming the file. Thread: any. */
+TpsTraceStream *tps_trace_stream_new (const TpsTraceStreamOptions *options, GError **error);
+
+/* Closes and frees a stream. A different sink must already have been set. */
+void tps_trace_stream_free (TpsTraceStream *stream);
+
+/* A sink that writes to the stream `user_data`. It waits for a descriptor that is not ready. A line
+ * that cannot be written is lost. */
+void tps_trace_stream_sink (const TpsTraceRecord *record, gpointer user_data);
+
+/* Opens the path again, so that the log continues in a new file if the former file was renamed or
+ * deleted. Has no effect without a path. Errors: INVALID_ARGUMENT; the log then continues in the
+ * former file. Thread: any, one at a time. */
+gboolean tps_trace_stream_reopen (TpsTraceStream *stream, GError **error);
+
+/* Returns TRUE if `fd` is connected to the journal. `journal_stream` is the value of the
+ * environment variable JOURNAL_STREAM (systemd.exec(5)), and may be NULL. */
+gboolean tps_trace_stream_is_journal (gint fd, const gchar *journal_stream);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTraceStream, tps_trace_stream_free)
 
 G_END_DECLS

@@ -13,7 +13,7 @@
 
 #include "plugin/net/tls/tls_private.h"
 #include "runtime/base/error.h"
-#include "runtime/base/regular_file.h"
+#include "runtime/base/text_file.h"
 #include "runtime/base/sync.h"
 
 /* The ciphers of TLS 1.2. For TLS 1.3, OpenSSL's defaults apply. */

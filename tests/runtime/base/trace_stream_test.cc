@@ -2,7 +2,7 @@
 
 // Records as JSON lines, and the targets of lines: reopened files and the journal.
 
-#include "runtime/base/trace_stream.h"
+#include "runtime/base/trace_sinks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
