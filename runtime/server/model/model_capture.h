@@ -19,7 +19,7 @@ typedef struct
 } TpsModelAnswer;
 
 /* All zero: an empty capture. */
-typedef struct
+typedef struct TpsModelCapture
 {
   gint64 lsn;         /* of the last command */
   gint64 incarnation; /* 0 = there is no model, and the members below are empty */

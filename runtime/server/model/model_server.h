@@ -17,7 +17,6 @@
 #pragma once
 
 #include "runtime/base/metrics.h"
-#include "runtime/server/model/model_capture.h"
 #include "runtime/tensor/optimizer.h"
 #include "runtime/server/open_rounds.h"
 #include "runtime/server/push_window.h"
@@ -28,6 +27,7 @@
 G_BEGIN_DECLS
 
 typedef struct TpsModelServer TpsModelServer;
+typedef struct TpsModelCapture TpsModelCapture;
 
 typedef struct
 {
