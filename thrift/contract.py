@@ -9,6 +9,16 @@ import json
 import os
 import re
 
+# The names of methods in C, tps_<name>_rpc, if they are not those of the IDL.
+RPCS = {
+    "Rendezvous.add": "rendezvous_add",
+    "Rendezvous.get": "rendezvous_get",
+    "Rendezvous.put": "rendezvous_put",
+    "Rendezvous.remove": "rendezvous_remove",
+    "Trainer.cancel": "cancel_train",
+    "Trainer.status": "train_status",
+}
+
 RIGHTS = ("read", "push", "admin", "any", "open")
 LANES = ("inline", "worker", "long")
 KNOWN = {
@@ -45,7 +55,7 @@ class Type:
         self.elem = None
         if kind in ("list", "set"):
             self.elem = Type(described["elemTypeId"], described.get("elemType", {}), enum_type)
-        elif kind == "map" and (described["keyTypeId"], described["valueTypeId"]) != ("string",) * 2:
+        elif kind == "map" and {described["keyTypeId"], described["valueTypeId"]} != {"string"}:
             raise ValueError("maps other than map<string,string> have no code")
         elif enum_type:
             self.id, self.name = "enum", enum_type
@@ -81,6 +91,7 @@ class Method:
     def __init__(self, service, data):
         self.service, self.name, self.doc = service, data["name"], data.get("doc", "")
         self.key = "%s.%s" % (service, self.name)
+        self.rpc = RPCS.get(self.key, self.name)
         self.arguments = [Field(self.name, each) for each in data["arguments"]]
         self.result = None
         if data["returnTypeId"] != "void":

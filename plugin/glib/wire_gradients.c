@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Conversions of gradients, which do not copy the elements. The checks correspond to those of the
- * reader for gradients in messages (plugin/wire/wire_gradient.h). */
+ * reader for gradients in messages (plugin/wire/tensor_codec.h). */
 
 #include "plugin/glib/wire_values.h"
-#include "plugin/wire/wire_gradient.h"
+#include "plugin/wire/tensor_codec.h"
 
 /* ---- from generated objects ----------------------------------------------------------------- */
 

@@ -19,9 +19,7 @@ def find_ours(headers):
     """Files by their path from the root of the tree, which may be an external repository."""
     files = {}
     for header in headers:
-        if header.startswith("bazel-out/"):
-            continue  # generated, so not a public header
-        path = re.sub(r"^external/[^/]+/", "", header)
+        path = re.sub(r"^(bazel-out/[^/]+/bin/)?(external/[^/]+/)?", "", header)
         if OURS.match(path):
             files[path] = header
     return files

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Descriptors: the layout of a struct of thrift/ on the wire and in C, defined once for reading and
- * for writing.
+/* Descriptors: the layout of a struct on the wire and in C, for reading and for writing. wire.py
+ * generates those of thrift/ during the build.
  *
  *   static const TpsField push_fields[] = {
  *     { "client", 1, TPS_FIELD_REQUIRED, &tps_kind_name,
@@ -15,8 +15,7 @@
  *   ok = tps_struct_read (&tps_push_id_struct, in, path, &push, error);
  *   tps_struct_write (&tps_push_id_struct, out, &push);
  *
- * The field numbers of the contract occur only in these tables; //tests/plugin/wire:contract_test
- * compares them with thrift/. value_kinds.h has the kinds of values; a file may define its own.
+ * value_kinds.h and wire_forms.h have the kinds of values.
  *
  * Reading. Errors: TPS_ERROR_INVALID_ARGUMENT, beginning with the path of the value:
  * "gradient.dense.shape is missing"; TPS_ERROR_RESOURCE_EXHAUSTED, if there is no memory for a
@@ -38,9 +37,6 @@ typedef struct TpsField TpsField;
 typedef struct
 {
   TpsWireType type;
-
-  /* The type in thrift/; NULL: the name of the field's `of`. */
-  const gchar *idl_type;
 
   gboolean (*read) (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpointer object,
                     GError **error);

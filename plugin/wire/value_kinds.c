@@ -5,11 +5,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/base/growing_array.h"
+
 #define MAX_NAME_BYTES 255
 
 /* ---- numbers -------------------------------------------------------------------------------- */
-
-const TpsLimit tps_limit_not_negative = { 0, ">= 0" };
 
 static gboolean
 check_limit (const TpsFieldPath *path, const TpsLimit *limit, gint64 value, GError **error)
@@ -115,14 +115,14 @@ set_nan (const TpsField *field, gpointer object)
   *(gdouble *) TPS_FIELD_VALUE (field, object) = NAN;
 }
 
-const TpsValueKind tps_kind_bool = { TPS_WIRE_BOOL, "bool", read_bool, write_bool, is_i32_set };
-const TpsValueKind tps_kind_i32 = { TPS_WIRE_I32, "i32", read_i32, write_i32, is_i32_set };
-const TpsValueKind tps_kind_i64 = { TPS_WIRE_I64, "i64", read_i64, write_i64, is_i64_set };
-const TpsValueKind tps_kind_double = { TPS_WIRE_DOUBLE, "double", read_double, write_double };
-const TpsValueKind tps_kind_number = { TPS_WIRE_DOUBLE, "double",      read_double,
-                                       write_double,    is_number_set, set_nan };
-const TpsValueKind tps_kind_finite = { TPS_WIRE_DOUBLE, "double",      read_finite,
-                                       write_double,    is_number_set, set_nan };
+const TpsValueKind tps_kind_bool = { TPS_WIRE_BOOL, read_bool, write_bool, is_i32_set };
+const TpsValueKind tps_kind_i32 = { TPS_WIRE_I32, read_i32, write_i32, is_i32_set };
+const TpsValueKind tps_kind_i64 = { TPS_WIRE_I64, read_i64, write_i64, is_i64_set };
+const TpsValueKind tps_kind_double = { TPS_WIRE_DOUBLE, read_double, write_double };
+const TpsValueKind tps_kind_number = { TPS_WIRE_DOUBLE, read_double, write_double, is_number_set,
+                                       set_nan };
+const TpsValueKind tps_kind_finite = { TPS_WIRE_DOUBLE, read_finite, write_double, is_number_set,
+                                       set_nan };
 
 /* ---- enums ---------------------------------------------------------------------------------- */
 
@@ -167,9 +167,8 @@ read_open_enum (TpsReader *in, const TpsFieldPath *path, const TpsField *field, 
   return TRUE;
 }
 
-const TpsValueKind tps_kind_enum = { TPS_WIRE_I32, NULL, read_enum, write_i32, is_i32_set };
-const TpsValueKind tps_kind_open_enum = { TPS_WIRE_I32, NULL, read_open_enum, write_i32,
-                                          is_i32_set };
+const TpsValueKind tps_kind_enum = { TPS_WIRE_I32, read_enum, write_i32, is_i32_set };
+const TpsValueKind tps_kind_open_enum = { TPS_WIRE_I32, read_open_enum, write_i32, is_i32_set };
 
 /* ---- texts and bytes ------------------------------------------------------------------------ */
 
@@ -275,13 +274,10 @@ write_array (TpsWriter *out, const TpsField *field, gconstpointer object)
   tps_writer_binary (out, TPS_FIELD_CONST_VALUE (field, object), *(const gsize *) field->of);
 }
 
-const TpsValueKind tps_kind_string = { TPS_WIRE_BINARY, "string", read_string, write_string,
-                                       is_pointer_set };
-const TpsValueKind tps_kind_name = { TPS_WIRE_BINARY, "string", read_name, write_string,
-                                     is_pointer_set };
-const TpsValueKind tps_kind_bytes = { TPS_WIRE_BINARY, "binary", read_bytes, write_bytes,
-                                      is_pointer_set };
-const TpsValueKind tps_kind_array = { TPS_WIRE_BINARY, "binary", read_array, write_array };
+const TpsValueKind tps_kind_string = { TPS_WIRE_BINARY, read_string, write_string, is_pointer_set };
+const TpsValueKind tps_kind_name = { TPS_WIRE_BINARY, read_name, write_string, is_pointer_set };
+const TpsValueKind tps_kind_bytes = { TPS_WIRE_BINARY, read_bytes, write_bytes, is_pointer_set };
+const TpsValueKind tps_kind_array = { TPS_WIRE_BINARY, read_array, write_array };
 
 /* ---- structs -------------------------------------------------------------------------------- */
 
@@ -306,5 +302,262 @@ is_struct_set (const TpsField *field, gconstpointer object)
   return type->is_set == NULL || type->is_set (TPS_FIELD_CONST_VALUE (field, object));
 }
 
-const TpsValueKind tps_kind_struct = { TPS_WIRE_STRUCT, NULL, read_struct, write_struct,
-                                       is_struct_set };
+const TpsValueKind tps_kind_struct = { TPS_WIRE_STRUCT, read_struct, write_struct, is_struct_set };
+
+/* ---- pieces of messages --------------------------------------------------------------------- */
+
+static gboolean
+read_chunk_data (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpointer object,
+                 GError **error)
+{
+  /* tps_kind_bytes reads into the first member. */
+  G_STATIC_ASSERT (G_STRUCT_OFFSET (TpsChunkData, received) == 0);
+  return tps_kind_bytes.read (in, path, field, object, error);
+}
+
+static void
+write_chunk_data (TpsWriter *out, const TpsField *field, gconstpointer object)
+{
+  const TpsChunkData *data = TPS_FIELD_CONST_VALUE (field, object);
+
+  if (data->received != NULL)
+    tps_kind_bytes.write (out, field, object);
+  else
+    tps_writer_binary_pieces (out, data->pieces, data->n_pieces);
+}
+
+static gboolean
+is_chunk_data_set (const TpsField *field, gconstpointer object)
+{
+  const TpsChunkData *data = TPS_FIELD_CONST_VALUE (field, object);
+
+  return data->received != NULL || data->pieces != NULL;
+}
+
+const TpsValueKind tps_kind_chunk_data = { TPS_WIRE_BINARY, read_chunk_data, write_chunk_data,
+                                           is_chunk_data_set };
+
+void
+tps_chunk_data_clear (TpsChunkData *data)
+{
+  g_clear_pointer (&data->received, g_bytes_unref);
+}
+
+/* ---- lists ---------------------------------------------------------------------------------- */
+
+/* Upper bound of the memory of one decoded number or short text of a list, while the list grows.
+ * Structs are charged by tps_field_list_begin(). */
+#define DECODED_VALUE_BYTES ((gsize) 64)
+
+/* The layout of TPS_LIST_COUNTED. */
+typedef struct
+{
+  guint n_elems;
+  gpointer elems;
+} Counted;
+
+static gboolean
+read_elem (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32 index,
+           gpointer elem, GError **error)
+{
+  TpsFieldPath at = { .parent = path, .index = index };
+
+  return list->elem.kind->read (in, &at, &list->elem, elem, error);
+}
+
+static gboolean
+read_counted (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32 n_elems,
+              Counted *value, GError **error)
+{
+  for (guint32 i = 0; i < n_elems; i++)
+    {
+      gpointer elem = tps_growing_array_add (&value->elems, &value->n_elems, list->elem_size,
+                                             error);
+
+      if (elem == NULL || !read_elem (list, in, path, i, elem, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+read_ptr_array (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32 n_elems,
+                GPtrArray **value, GError **error)
+{
+  if (*value == NULL)
+    *value = g_ptr_array_new_with_free_func (list->clear);
+  for (guint32 i = 0; i < n_elems; i++)
+    {
+      gpointer elem = g_malloc0 (list->elem_size);
+
+      g_ptr_array_add (*value, elem);
+      if (!read_elem (list, in, path, i, elem, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static void
+free_texts (gchar **texts, guint n_texts)
+{
+  for (guint i = 0; i < n_texts; i++)
+    g_free (texts[i]);
+  g_free (texts);
+}
+
+static gboolean
+read_strv (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32 n_elems,
+           gchar ***value, GError **error)
+{
+  Counted texts = { 0 };
+  gboolean ok = read_counted (list, in, path, n_elems, &texts, error)
+                && tps_growing_array_add (&texts.elems, &texts.n_elems, sizeof (gchar *), error);
+
+  if (ok)
+    *value = texts.elems; /* the last element is NULL */
+  else
+    free_texts (texts.elems, texts.n_elems);
+  return ok;
+}
+
+static gboolean
+read_list (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpointer object,
+           GError **error)
+{
+  const TpsList *list = field->of;
+  gpointer value = TPS_FIELD_VALUE (field, object);
+  guint32 n_elems;
+
+  if (!tps_field_list_begin (in, path, list->elem.kind->type, &n_elems, error))
+    return FALSE;
+  if (n_elems > 0 && list->elem.kind->type != TPS_WIRE_STRUCT
+      && !tps_reader_charge (in, n_elems * DECODED_VALUE_BYTES, error))
+    return FALSE;
+  switch (list->form)
+    {
+    case TPS_LIST_COUNTED:
+      return read_counted (list, in, path, n_elems, value, error);
+    case TPS_LIST_PTR_ARRAY:
+      return read_ptr_array (list, in, path, n_elems, value, error);
+    case TPS_LIST_STRV:
+      return read_strv (list, in, path, n_elems, value, error);
+    }
+  g_assert_not_reached ();
+}
+
+/* Returns the elements, which are `elem_size` bytes apart; for TPS_LIST_PTR_ARRAY, returns pointers
+ * to the elements. */
+static gconstpointer
+get_elems (const TpsList *list, const TpsField *field, gconstpointer object, guint *n_elems)
+{
+  gconstpointer at = TPS_FIELD_CONST_VALUE (field, object);
+  gconstpointer value = *(const gconstpointer *) at;
+
+  switch (list->form)
+    {
+    case TPS_LIST_COUNTED:
+      *n_elems = ((const Counted *) at)->n_elems;
+      return ((const Counted *) at)->elems;
+    case TPS_LIST_PTR_ARRAY:
+      *n_elems = ((const GPtrArray *) value)->len;
+      return ((const GPtrArray *) value)->pdata;
+    case TPS_LIST_STRV:
+      *n_elems = g_strv_length ((gchar **) (gsize) value);
+      return value;
+    }
+  g_assert_not_reached ();
+}
+
+static void
+write_list (TpsWriter *out, const TpsField *field, gconstpointer object)
+{
+  const TpsList *list = field->of;
+  const TpsField *elem = &list->elem;
+  guint n_elems;
+  const guint8 *elems = get_elems (list, field, object, &n_elems);
+
+  tps_writer_list_begin (out, elem->kind->type, n_elems);
+  for (guint i = 0; i < n_elems; i++)
+    if (list->form == TPS_LIST_PTR_ARRAY)
+      elem->kind->write (out, elem, ((const gpointer *) (gconstpointer) elems)[i]);
+    else
+      elem->kind->write (out, elem, elems + i * list->elem_size);
+}
+
+static gboolean
+is_list_set (const TpsField *field, gconstpointer object)
+{
+  return *(const gconstpointer *) TPS_FIELD_CONST_VALUE (field, object) != NULL;
+}
+
+const TpsValueKind tps_kind_list = { TPS_WIRE_LIST, read_list, write_list, is_list_set };
+
+/* ---- maps ----------------------------------------------------------------------------------- */
+
+static const TpsField text_field = { .kind = &tps_kind_string };
+
+static gboolean
+read_entry (TpsReader *in, const TpsFieldPath *path, GHashTable *texts, gsize *n_bytes,
+            gsize max_bytes, GError **error)
+{
+  g_autofree gchar *key = NULL;
+  g_autofree gchar *value = NULL;
+
+  if (!tps_kind_string.read (in, path, &text_field, &key, error)
+      || !tps_kind_string.read (in, path, &text_field, &value, error))
+    return FALSE;
+  *n_bytes += strlen (key) + strlen (value);
+  if (*n_bytes > max_bytes)
+    return tps_field_refuse (path->parent, error, "is larger than %" G_GSIZE_FORMAT " bytes",
+                             max_bytes);
+  g_hash_table_replace (texts, g_steal_pointer (&key), g_steal_pointer (&value));
+  return TRUE;
+}
+
+static gboolean
+read_texts (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpointer object,
+            GError **error)
+{
+  const TpsTextsLimits *limits = field->of;
+  GHashTable **texts = TPS_FIELD_VALUE (field, object);
+  TpsWireType key_type, value_type;
+  guint32 n_entries;
+  gsize n_bytes = 0;
+
+  tps_reader_map_begin (in, &key_type, &value_type, &n_entries);
+  if (!tps_field_check_reader (in, path, error))
+    return FALSE;
+  if (n_entries > limits->max_entries)
+    return tps_field_refuse (path, error, "has %u entries, expected at most %u", n_entries,
+                             limits->max_entries);
+  if (n_entries > 0 && (key_type != TPS_WIRE_BINARY || value_type != TPS_WIRE_BINARY))
+    return tps_field_refuse (path, error, "must be a map from string to string");
+  if (*texts == NULL)
+    *texts = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  for (guint32 i = 0; i < n_entries; i++)
+    {
+      TpsFieldPath at = { .parent = path, .index = i };
+
+      if (!read_entry (in, &at, *texts, &n_bytes, limits->max_bytes, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static void
+write_texts (TpsWriter *out, const TpsField *field, gconstpointer object)
+{
+  GHashTable *texts = *(GHashTable *const *) TPS_FIELD_CONST_VALUE (field, object);
+  GHashTableIter iter;
+  gpointer key, value;
+
+  tps_writer_map_begin (out, TPS_WIRE_BINARY, TPS_WIRE_BINARY, g_hash_table_size (texts));
+  g_hash_table_iter_init (&iter, texts);
+  while (g_hash_table_iter_next (&iter, &key, &value))
+    {
+      tps_kind_string.write (out, &text_field, &key);
+      tps_kind_string.write (out, &text_field, &value);
+    }
+}
+
+const TpsValueKind tps_kind_texts = { TPS_WIRE_MAP, read_texts, write_texts };

@@ -4,6 +4,8 @@
 
 #pragma once
 
+#include <sys/uio.h>
+
 #include "plugin/wire/descriptor.h"
 
 G_BEGIN_DECLS
@@ -16,8 +18,6 @@ typedef struct
   gint64 min;
   const gchar *expected;
 } TpsLimit;
-
-extern const TpsLimit tps_limit_not_negative; /* ">= 0" */
 
 extern const TpsValueKind tps_kind_bool; /* gboolean */
 extern const TpsValueKind tps_kind_i32;  /* gint32, or guint with a limit. Of a TpsLimit or NULL */
@@ -55,6 +55,18 @@ extern const TpsValueKind tps_kind_bytes;
 /* An array with a fixed number of bytes. Of a gsize, that number. */
 extern const TpsValueKind tps_kind_array;
 
+/* Bytes in one of two forms, or none. A writer borrows either form until it releases the bytes. */
+typedef struct
+{
+  GBytes *received;           /* a reference to the body, or a copy if it is small */
+  const struct iovec *pieces; /* outgoing bytes in their own memory */
+  guint n_pieces;
+} TpsChunkData;
+
+/* Releases the received bytes. */
+void tps_chunk_data_clear (TpsChunkData *data);
+extern const TpsValueKind tps_kind_chunk_data; /* TpsChunkData */
+
 /* Returns TRUE if the `n_bytes` at `name` are a valid name of a table, parameter, key or client. */
 gboolean tps_name_is_valid (const gchar *name, gsize n_bytes);
 
@@ -85,5 +97,17 @@ typedef struct
  * one byte on the wire may have hundreds of bytes in memory. After a failure the list contains the
  * elements read so far. Optional lists are set if they are not NULL. Of a TpsList. */
 extern const TpsValueKind tps_kind_list;
+
+/* -- maps -- */
+
+typedef struct
+{
+  guint max_entries;
+  gsize max_bytes; /* of all keys and values */
+} TpsTextsLimits;
+
+/* GHashTable * of gchar * to gchar *, which owns both; created if it is NULL. Of a
+ * TpsTextsLimits. */
+extern const TpsValueKind tps_kind_texts;
 
 G_END_DECLS

@@ -2,6 +2,8 @@
 
 #include "plugin/wire/wire_failure.h"
 
+#include "plugin/wire/wire_forms.h"
+
 #define MAX_TEXT_BYTES 4096 /* longer than any text of a server */
 
 /* ---- texts of a peer ------------------------------------------------------------------------ */
@@ -27,71 +29,30 @@ write_text (TpsWriter *out, const TpsField *field, gconstpointer object)
   tps_kind_string.write (out, field, object);
 }
 
-static const TpsValueKind text_kind = { TPS_WIRE_BINARY, "string", read_text, write_text };
+const TpsValueKind tps_kind_foreign_text = { TPS_WIRE_BINARY, read_text, write_text };
 
 /* ---- ServiceError --------------------------------------------------------------------------- */
 
-/* Each number is the TpsErrorCode minus TPS_ERROR_WIRE_BASE. */
-static const TpsEnumValue codes[] = {
-  { "INVALID_ARGUMENT", 1 },
-  { "NOT_FOUND", 2 },
-  { "ALREADY_EXISTS", 3 },
-  { "STALE", 4 },
-  { "DUPLICATE", 5 },
-  { "DEADLINE_EXCEEDED", 6 },
-  { "RESOURCE_EXHAUSTED", 7 },
-  { "UNAVAILABLE", 8 },
-  { "ABORTED", 9 },
-  { "UNAUTHENTICATED", 10 },
-  { "PERMISSION_DENIED", 11 },
-  { "INTERNAL", 12 },
-  { NULL },
-};
-
-const TpsEnum tps_error_code_enum = { "ErrorCode", codes };
-
-static const TpsField failure_fields[] = {
-  { "code", 1, TPS_FIELD_DEFAULT, &tps_kind_open_enum, &tps_error_code_enum,
-    G_STRUCT_OFFSET (TpsServiceError, code) },
-  { "message", 2, TPS_FIELD_REQUIRED, &text_kind, NULL,
-    G_STRUCT_OFFSET (TpsServiceError, message) },
-  { "retry_after_ms", 3, TPS_FIELD_OPTIONAL, &tps_kind_i32, NULL,
-    G_STRUCT_OFFSET (TpsServiceError, retry_after_ms),
-    G_STRUCT_OFFSET (TpsServiceError, has_retry_after_ms) },
-  { "transfer", 4, TPS_FIELD_OPTIONAL, &tps_kind_name, NULL,
-    G_STRUCT_OFFSET (TpsServiceError, transfer) },
-  { NULL },
-};
-
-static gboolean
-read_failure (TpsReader *in, const TpsFieldPath *path, gpointer failure, GError **error)
+gboolean
+tps_read_service_error (TpsReader *in, const TpsFieldPath *path, gpointer failure, GError **error)
 {
-  tps_fields_read_leniently (failure_fields, in, failure);
+  tps_fields_read_leniently (tps_service_error_fields, in, failure);
   return TRUE;
 }
 
-static const TpsStruct failure_struct = { "ServiceError", failure_fields, read_failure };
-
 const TpsField tps_failure_field = { "failure", 1, .kind = &tps_kind_struct,
-                                     .of = &failure_struct };
+                                     .of = &tps_service_error_struct };
 
 void
 tps_service_error_read (TpsReader *in, TpsServiceError *failure)
 {
-  tps_fields_read_leniently (failure_fields, in, failure);
-}
-
-void
-tps_service_error_clear (TpsServiceError *failure)
-{
-  g_clear_pointer (&failure->message, g_free);
-  g_clear_pointer (&failure->transfer, g_free);
+  tps_fields_read_leniently (tps_service_error_fields, in, failure);
 }
 
 /* ---- TApplicationException ------------------------------------------------------------------ */
 
 static const TpsField exception_fields[] = {
-  { "message", 1, TPS_FIELD_DEFAULT, &text_kind, NULL,
+  { "message", 1, TPS_FIELD_DEFAULT, &tps_kind_foreign_text, NULL,
     G_STRUCT_OFFSET (TpsApplicationException, message) },
   { "type", 2, TPS_FIELD_DEFAULT, &tps_kind_i32, NULL,
     G_STRUCT_OFFSET (TpsApplicationException, kind) },

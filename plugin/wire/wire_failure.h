@@ -9,26 +9,15 @@
 
 #pragma once
 
-#include "plugin/wire/value_kinds.h"
+#include "plugin/wire/wire_node.h"
 
 G_BEGIN_DECLS
 
-typedef struct
-{
-  gint32 code;    /* ErrorCode as sent; 0 = missing */
-  gchar *message; /* NULL = missing */
-  gboolean has_retry_after_ms;
-  gint32 retry_after_ms;
-  gchar *transfer; /* NULL = none */
-} TpsServiceError;
-
 /* The field `failure` of every method's result; its value is a TpsServiceError. */
 extern const TpsField tps_failure_field;
-extern const TpsEnum tps_error_code_enum;
 
-/* Read and clear a ServiceError. */
+/* Reads a ServiceError. */
 void tps_service_error_read (TpsReader *in, TpsServiceError *failure);
-void tps_service_error_clear (TpsServiceError *failure);
 
 typedef struct
 {
@@ -41,7 +30,6 @@ void tps_application_exception_read (TpsReader *in, TpsApplicationException *exc
 void tps_application_exception_write (TpsWriter *out, const TpsApplicationException *exception);
 void tps_application_exception_clear (TpsApplicationException *exception);
 
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsServiceError, tps_service_error_clear)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsApplicationException, tps_application_exception_clear)
 
 G_END_DECLS

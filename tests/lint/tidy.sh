@@ -25,15 +25,16 @@ for idl in thrift/*.thrift bench/peers/*.thrift; do
   /usr/bin/thrift --gen c_glib -out "$generated" "$idl"
 done
 sed -i -E 's/\<toString_/tps_wire_toString_/g' "$generated"/*
-mkdir -p "$generated"/{json,plugin/glib}
+mkdir -p "$generated"/{json,plugin/glib,plugin/wire}
 for idl in thrift/*.thrift; do
   /usr/bin/thrift --gen json -out "$generated/json" "$idl"
 done
 export PYTHONPATH=thrift PYTHONDONTWRITEBYTECODE=1
+/usr/bin/python3 plugin/wire/wire.py "$generated/plugin/wire" "$generated"/json/*
 /usr/bin/python3 plugin/glib/handlers.py "$generated"/plugin/glib/handlers.{h,c} "$generated"/json/*
 
 read -ra packages < <(pkg-config --cflags thrift_c_glib gio-2.0 json-glib-1.0 openblas libxxhash libsoup-3.0)
-flags=(-std=c11 -D_GNU_SOURCE -DTPS_NO_TARGET_CLONES -pthread -iquote . -isystem "$generated")
+flags=(-std=c11 -D_GNU_SOURCE -DTPS_NO_TARGET_CLONES -pthread -iquote . -iquote "$generated" -isystem "$generated")
 for flag in "${packages[@]}"; do
   flags+=("${flag/#-I/-isystem}")
 done

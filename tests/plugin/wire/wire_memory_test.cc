@@ -105,8 +105,8 @@ TEST (OpenSegment, badFieldsAreNamed)
   EXPECT_EQ (open_refusal (1, 3, 1), "");
   EXPECT_EQ (open_refusal (1, 0, 1), "segment_use is 0, which is not a valid SegmentUse");
   EXPECT_EQ (open_refusal (1, 4, 1), "segment_use is 4, which is not a valid SegmentUse");
-  EXPECT_EQ (open_refusal (1, 1, 0), "bytes is 0, expected above 0");
-  EXPECT_EQ (open_refusal (1, 1, -4096), "bytes is -4096, expected above 0");
+  EXPECT_EQ (open_refusal (1, 1, 0), "bytes is 0, expected > 0");
+  EXPECT_EQ (open_refusal (1, 1, -4096), "bytes is -4096, expected > 0");
 }
 
 std::string

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* thrift/tensor.thrift: Tensor, SparseTensor, Gradient, PushId and Optimizer.
+/* Tensor, SparseTensor and Gradient of thrift/tensor.thrift.
  *
  * Decoding. The reader must be positioned before the struct; `path` names the struct in errors. The
  * output must be zero before the call, and the caller must clear it, even after a failure. Errors:
@@ -41,14 +41,11 @@ gboolean tps_tensor_decode_as (TpsReader *in, const TpsFieldPath *path, TpsDType
                                guint n_dims, const gchar *expected, TpsTensor *tensor,
                                GError **error);
 
-/* Tensors in C structs: TpsTensor. */
-extern const TpsStruct tps_tensor_struct;
+/* Tensors in C structs, besides tps_tensor_struct: TpsTensor. */
 extern const TpsStruct tps_kept_tensor_struct; /* outlives its call: copied from shared memory */
 /* Floating point only; the elements may lie in a device's memory. */
 extern const TpsStruct tps_device_tensor_struct;
 extern const TpsStruct tps_indices_struct; /* INT64 [nnz] */
-
-extern const TpsEnum tps_dtype_enum;
 
 /* The n_dims and dims of a TpsShape. */
 extern const TpsValueKind tps_kind_dims;
@@ -62,18 +59,12 @@ typedef struct
 /* Frees the tensors and the array. */
 void tps_tensor_list_clear (TpsTensorList *list);
 
-/* A list in the form of TpsTensorList: a guint and a TpsTensor *. */
-extern const TpsList tps_tensors;
-/* As tps_tensors, for tensors of tps_device_tensor_struct. */
-extern const TpsList tps_device_tensors;
-
 /* Decodes a gradient and checks its structure: shapes against bytes, [rows, dim] against the
  * values, not both dense and sparse. tps_gradient_check() checks the rest. Dense floating-point
  * elements may lie in a device's memory. */
 gboolean tps_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient,
                               GError **error);
 void tps_gradient_encode (TpsWriter *out, const TpsGradient *gradient);
-extern const TpsStruct tps_gradient_struct; /* the descriptor of TpsGradient */
 
 /* Decodes a SparseTensor as a SPARSE gradient of weight 1. */
 gboolean tps_sparse_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient,
@@ -81,21 +72,18 @@ gboolean tps_sparse_gradient_decode (TpsReader *in, const TpsFieldPath *path, Tp
 void tps_sparse_gradient_encode (TpsWriter *out, const TpsGradient *gradient);
 extern const TpsStruct tps_row_gradient_struct; /* with INT64 [nnz] indices */
 
-/* The id of a push; see tensor.thrift. An optional id is set if it has a client. */
-typedef struct
-{
-  gchar *client;
-  gint64 sequence;
-} TpsPushId;
+/* The checks of a gradient's structure, for readers of messages and of generated objects. Errors:
+ * TPS_ERROR_INVALID_ARGUMENT. `path` names the struct in errors. */
 
-/* Frees the name of the client. */
-void tps_push_id_clear (TpsPushId *push);
-extern const TpsStruct tps_push_id_struct;
+/* Refuses a gradient that is both dense and sparse. */
+gboolean tps_gradient_check_form (const TpsFieldPath *path, gboolean is_dense, gboolean is_sparse,
+                                  GError **error);
 
-/* TpsOptimizerSpec: missing numbers are NAN, given ones finite. */
-extern const TpsStruct tps_optimizer_struct;
+/* Checks the `n_dims` dimensions of the whole matrix, [rows, dim], against the shape of the
+ * values. */
+gboolean tps_sparse_check (const TpsFieldPath *path, const TpsShape *values, const gint64 *dims,
+                           guint n_dims, GError **error);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsTensorList, tps_tensor_list_clear)
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsPushId, tps_push_id_clear)
 
 G_END_DECLS

@@ -1,24 +1,18 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "plugin/wire/wire_tensor.h"
+#include "plugin/wire/tensor_codec.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "runtime/device/device_memory.h"
+#include "plugin/wire/wire_forms.h"
+#include "plugin/wire/wire_tensor.h"
 #include "runtime/base/error.h"
+#include "runtime/device/device_memory.h"
 
 G_STATIC_ASSERT (G_BYTE_ORDER == G_LITTLE_ENDIAN); /* elements are not swapped here */
 
 /* ---- reading -------------------------------------------------------------------------------- */
-
-/* A Tensor as received, unchecked. */
-typedef struct
-{
-  TpsShape shape; /* must be first: its two fields are written from a TpsShape */
-  TpsBytesView data;
-  TpsSharedSlice shared;
-} WireTensor;
 
 static gboolean
 read_dims (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpointer object,
@@ -48,70 +42,36 @@ write_dims (TpsWriter *out, const TpsField *field, gconstpointer object)
     tps_writer_i64 (out, shape->dims[i]);
 }
 
-const TpsValueKind tps_kind_dims = { TPS_WIRE_LIST, "list<i64>", read_dims, write_dims };
+const TpsValueKind tps_kind_dims = { TPS_WIRE_LIST, read_dims, write_dims };
 
 static gboolean
 read_data (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpointer object,
            GError **error)
 {
-  ((WireTensor *) object)->data = tps_reader_binary (in);
+  ((TpsTensorForm *) object)->data = tps_reader_binary (in);
   return TRUE;
 }
 
-static const TpsField slice_fields[] = {
-  { "segment", 1, TPS_FIELD_REQUIRED, &tps_kind_i64,
-    .offset = G_STRUCT_OFFSET (TpsSharedSlice, segment) },
-  { "offset", 2, TPS_FIELD_REQUIRED, &tps_kind_i64,
-    .offset = G_STRUCT_OFFSET (TpsSharedSlice, offset) },
-  { "length", 3, TPS_FIELD_REQUIRED, &tps_kind_i64,
-    .offset = G_STRUCT_OFFSET (TpsSharedSlice, length) },
-  { NULL },
-};
-
-static gboolean
-read_shared (TpsReader *in, const TpsFieldPath *path, gpointer object, GError **error)
+gboolean
+tps_read_shared_slice (TpsReader *in, const TpsFieldPath *path, gpointer object, GError **error)
 {
   if (in->message->sharing == NULL)
     return tps_field_refuse (path, error,
                              "is set, but this message has no shared memory: none is open on its "
                              "connection, or it came in chunks");
-  return tps_fields_read (slice_fields, in, path, object, NULL, error);
+  return tps_fields_read (tps_shared_slice_fields, in, path, object, NULL, error);
 }
 
-static const TpsStruct slice_struct = { "SharedSlice", slice_fields, read_shared };
-
 /* This kind cannot write, because elements are sent from their own memory. */
-static const TpsValueKind data_kind = { TPS_WIRE_BINARY, "binary", read_data };
+const TpsValueKind tps_kind_tensor_data = { TPS_WIRE_BINARY, read_data };
 
-static const TpsEnumValue dtypes[] = {
-  { "FLOAT32", TPS_DTYPE_FLOAT32 },
-  { "FLOAT64", TPS_DTYPE_FLOAT64 },
-  { "FLOAT16", TPS_DTYPE_FLOAT16 },
-  { "BFLOAT16", TPS_DTYPE_BFLOAT16 },
-  { "INT32", TPS_DTYPE_INT32 },
-  { "INT64", TPS_DTYPE_INT64 },
-  { NULL },
-};
-
-const TpsEnum tps_dtype_enum = { "DType", dtypes };
-
+/* Places in tps_tensor_fields. */
 enum
 {
   TENSOR_DTYPE,
   TENSOR_SHAPE,
   TENSOR_DATA,
   TENSOR_SHARED,
-};
-
-static const TpsField tensor_fields[] = {
-  [TENSOR_DTYPE] = { "dtype", 1, TPS_FIELD_REQUIRED, &tps_kind_open_enum, &tps_dtype_enum,
-                     G_STRUCT_OFFSET (WireTensor, shape.dtype) },
-  [TENSOR_SHAPE] = { "shape", 2, TPS_FIELD_REQUIRED, &tps_kind_dims, NULL,
-                     G_STRUCT_OFFSET (WireTensor, shape) },
-  [TENSOR_DATA] = { "data", 3, TPS_FIELD_OPTIONAL, &data_kind },
-  [TENSOR_SHARED] = { "shared", 4, TPS_FIELD_OPTIONAL, &tps_kind_struct, &slice_struct,
-                      G_STRUCT_OFFSET (WireTensor, shared) },
-  { NULL },
 };
 
 static inline gboolean
@@ -135,7 +95,8 @@ refuse_data (const TpsFieldPath *path, const TpsShape *shape, const TpsBytesView
 }
 
 static gboolean
-init_shape (TpsShape *shape, const WireTensor *received, const TpsFieldPath *path, GError **error)
+init_shape (TpsShape *shape, const TpsTensorForm *received, const TpsFieldPath *path,
+            GError **error)
 {
   g_autofree gchar *where = NULL;
 
@@ -181,7 +142,7 @@ copy_shared (TpsReader *in, TpsBuffer *shared, const TpsFieldPath *path, GError 
 /* Returns the elements from shared memory, in place or, if required, as a copy. NULL = the slice is
  * refused. If `may_be_on_device` is TRUE, the elements may lie in memory of a device. */
 static TpsBuffer *
-take_shared (TpsReader *in, const TpsFieldPath *path, const WireTensor *received,
+take_shared (TpsReader *in, const TpsFieldPath *path, const TpsTensorForm *received,
              const TpsShape *shape, gboolean may_be_on_device, GError **error)
 {
   TpsFieldPath at = { .parent = path, .name = "shared" };
@@ -227,8 +188,8 @@ copy_small (TpsReader *in, const TpsBytesView *data, GError **error)
 }
 
 static TpsBuffer *
-take_data (TpsReader *in, const TpsFieldPath *path, const WireTensor *received, gboolean has_data,
-           const TpsShape *shape, GError **error)
+take_data (TpsReader *in, const TpsFieldPath *path, const TpsTensorForm *received,
+           gboolean has_data, const TpsShape *shape, GError **error)
 {
   const TpsBytesView *data = &received->data;
 
@@ -244,12 +205,12 @@ static gboolean
 decode (TpsReader *in, const TpsFieldPath *path, gboolean may_be_on_device, TpsTensor *tensor,
         GError **error)
 {
-  WireTensor received = { 0 };
+  TpsTensorForm received = { 0 };
   TpsBuffer *buffer;
   TpsShape shape;
   guint64 seen;
 
-  if (!tps_fields_read (tensor_fields, in, path, &received, &seen, error)
+  if (!tps_fields_read (tps_tensor_fields, in, path, &received, &seen, error)
       || !init_shape (&shape, &received, path, error))
     return FALSE;
   if (has_field (seen, TENSOR_DATA) && has_field (seen, TENSOR_SHARED))
@@ -285,8 +246,8 @@ tps_tensor_decode_as (TpsReader *in, const TpsFieldPath *path, TpsDType dtype, g
   return tps_field_refuse (path, error, "is %s, expected %s", text, expected);
 }
 
-static gboolean
-read_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError **error)
+gboolean
+tps_read_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError **error)
 {
   return tps_tensor_decode (in, path, tensor, error);
 }
@@ -324,16 +285,16 @@ read_indices (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError *
 static void
 encode_shape (TpsWriter *out, const TpsShape *shape)
 {
-  tps_field_write (&tensor_fields[TENSOR_DTYPE], out, shape);
-  tps_field_write (&tensor_fields[TENSOR_SHAPE], out, shape);
+  tps_field_write (&tps_tensor_fields[TENSOR_DTYPE], out, shape);
+  tps_field_write (&tps_tensor_fields[TENSOR_SHAPE], out, shape);
 }
 
 /* Writes a slice instead of the elements. */
 static void
 encode_slice (TpsWriter *out, const TpsSharedSlice *slice)
 {
-  tps_field_begin (&tensor_fields[TENSOR_SHARED], out);
-  tps_struct_write (&slice_struct, out, slice);
+  tps_field_begin (&tps_tensor_fields[TENSOR_SHARED], out);
+  tps_struct_write (&tps_shared_slice_struct, out, slice);
 }
 
 /* Writes the elements into shared memory. FALSE: this is not possible, and nothing was written. */
@@ -359,7 +320,7 @@ encode_buffer (TpsWriter *out, const TpsTensor *tensor)
       encode_slice (out, &slice);
       return;
     }
-  tps_field_begin (&tensor_fields[TENSOR_DATA], out);
+  tps_field_begin (&tps_tensor_fields[TENSOR_DATA], out);
   if (n_bytes > 0)
     tps_writer_binary_buffer (out, tensor->buffer, tensor->offset, n_bytes);
   else
@@ -407,36 +368,24 @@ tps_tensor_encode_borrowed (TpsWriter *out, TpsTensorView view)
   encode_shape (out, &view.shape);
   if (!encode_shared (out, view.data, n_bytes))
     {
-      tps_field_begin (&tensor_fields[TENSOR_DATA], out);
+      tps_field_begin (&tps_tensor_fields[TENSOR_DATA], out);
       tps_writer_binary_borrowed (out, view.data, n_bytes);
     }
   tps_writer_struct_end (out);
 }
 
-static void
-write_tensor (TpsWriter *out, gconstpointer tensor)
+void
+tps_write_tensor (TpsWriter *out, gconstpointer tensor)
 {
   tps_tensor_encode (out, tensor);
 }
 
-const TpsStruct tps_tensor_struct = { "Tensor", tensor_fields, read_tensor, write_tensor };
-const TpsStruct tps_kept_tensor_struct = { "Tensor", tensor_fields, read_kept_tensor,
-                                           write_tensor };
-const TpsStruct tps_device_tensor_struct = { "Tensor", tensor_fields, read_device_tensor,
-                                             write_tensor };
-const TpsStruct tps_indices_struct = { "Tensor", tensor_fields, read_indices, write_tensor };
-
-const TpsList tps_tensors = {
-  .elem = { .kind = &tps_kind_struct, .of = &tps_tensor_struct },
-  .form = TPS_LIST_COUNTED,
-  .elem_size = sizeof (TpsTensor),
-};
-
-const TpsList tps_device_tensors = {
-  .elem = { .kind = &tps_kind_struct, .of = &tps_device_tensor_struct },
-  .form = TPS_LIST_COUNTED,
-  .elem_size = sizeof (TpsTensor),
-};
+const TpsStruct tps_kept_tensor_struct = { "Tensor", tps_tensor_fields, read_kept_tensor,
+                                           tps_write_tensor };
+const TpsStruct tps_device_tensor_struct = { "Tensor", tps_tensor_fields, read_device_tensor,
+                                             tps_write_tensor };
+const TpsStruct tps_indices_struct = { "Tensor", tps_tensor_fields, read_indices,
+                                       tps_write_tensor };
 
 void
 tps_tensor_list_clear (TpsTensorList *list)
@@ -445,4 +394,160 @@ tps_tensor_list_clear (TpsTensorList *list)
     tps_tensor_clear (&list->tensors[i]);
   g_clear_pointer (&list->tensors, g_free);
   list->n_tensors = 0;
+}
+
+/* ---- SparseTensor --------------------------------------------------------------------------- */
+
+gboolean
+tps_sparse_check (const TpsFieldPath *path, const TpsShape *values, const gint64 *dims,
+                  guint n_dims, GError **error)
+{
+  TpsFieldPath at = { .parent = path, .name = "shape" };
+  g_autofree gchar *text = NULL;
+
+  if (n_dims != 2 || dims[0] < 0 || dims[1] < 0)
+    return tps_field_refuse (&at, error, "is not of the form [rows, dim], both >= 0");
+  if (values->n_dims == 2 && values->dims[1] == dims[1])
+    return TRUE;
+  text = tps_shape_to_string (values);
+  return tps_field_refuse (path, error,
+                           "has values %s, shape [%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT
+                           "] needs [nnz, %" G_GINT64_FORMAT "]",
+                           text, dims[0], dims[1], dims[1]);
+}
+
+gboolean
+tps_sparse_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient,
+                            GError **error)
+{
+  TpsSparseForm sparse = { 0 };
+  gboolean ok = tps_fields_read (tps_sparse_tensor_fields, in, path, &sparse, NULL, error)
+                && tps_sparse_check (path, &sparse.values.shape, sparse.shape.dims,
+                                     sparse.shape.n_dims, error);
+
+  if (ok)
+    {
+      tps_tensor_move (&gradient->indices, &sparse.indices);
+      tps_tensor_move (&gradient->values, &sparse.values);
+      gradient->rows = sparse.shape.dims[0];
+      gradient->kind = TPS_GRADIENT_SPARSE;
+      gradient->weight = 1;
+    }
+  tps_tensor_clear (&sparse.indices);
+  tps_tensor_clear (&sparse.values);
+  return ok;
+}
+
+void
+tps_sparse_gradient_encode (TpsWriter *out, const TpsGradient *gradient)
+{
+  TpsSparseForm sparse = {
+    .indices = gradient->indices, /* borrowed */
+    .values = gradient->values,
+    .shape = { .n_dims = 2, .dims = { gradient->rows, gradient->values.shape.dims[1] } },
+  };
+
+  tps_writer_struct_begin (out);
+  tps_fields_write (tps_sparse_tensor_fields, out, &sparse);
+  tps_writer_struct_end (out);
+}
+
+/* Keeps the weight, because it is a field of the enclosing Gradient. */
+gboolean
+tps_read_sparse_tensor (TpsReader *in, const TpsFieldPath *path, gpointer data, GError **error)
+{
+  TpsGradient *gradient = data;
+  gdouble weight = gradient->weight;
+  gboolean ok = tps_sparse_gradient_decode (in, path, gradient, error);
+
+  gradient->weight = weight;
+  return ok;
+}
+
+void
+tps_write_sparse_tensor (TpsWriter *out, gconstpointer gradient)
+{
+  tps_sparse_gradient_encode (out, gradient);
+}
+
+static gboolean
+read_row_gradient (TpsReader *in, const TpsFieldPath *path, gpointer data, GError **error)
+{
+  TpsGradient *gradient = data;
+  const TpsShape *indices = &gradient->indices.shape;
+  TpsFieldPath at = { .parent = path, .name = "indices" };
+  g_autofree gchar *text = NULL;
+
+  if (!tps_sparse_gradient_decode (in, path, gradient, error))
+    return FALSE;
+  if (indices->dtype == TPS_DTYPE_INT64 && indices->n_dims == 1)
+    return TRUE;
+  text = tps_shape_to_string (indices);
+  return tps_field_refuse (&at, error, "is %s, expected INT64 [nnz]", text);
+}
+
+const TpsStruct tps_row_gradient_struct = { "SparseTensor", tps_sparse_tensor_fields,
+                                            read_row_gradient, tps_write_sparse_tensor };
+
+/* ---- Gradient ------------------------------------------------------------------------------- */
+
+/* Places in tps_gradient_fields. */
+enum
+{
+  GRADIENT_DENSE,
+  GRADIENT_SPARSE,
+  GRADIENT_WEIGHT,
+};
+
+gboolean
+tps_gradient_check_form (const TpsFieldPath *path, gboolean is_dense, gboolean is_sparse,
+                         GError **error)
+{
+  if (is_dense && is_sparse)
+    return tps_field_refuse (path, error, "is both dense and sparse, expected one of them");
+  return TRUE;
+}
+
+gboolean
+tps_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient, GError **error)
+{
+  guint64 seen;
+  gboolean is_dense, is_sparse;
+
+  gradient->weight = 1;
+  if (!tps_fields_read (tps_gradient_fields, in, path, gradient, &seen, error))
+    return FALSE;
+  is_dense = (seen & (1 << GRADIENT_DENSE)) != 0;
+  is_sparse = (seen & (1 << GRADIENT_SPARSE)) != 0;
+  if (!tps_gradient_check_form (path, is_dense, is_sparse, error))
+    return FALSE;
+  if (is_dense)
+    gradient->kind = TPS_GRADIENT_DENSE;
+  else
+    gradient->kind = is_sparse ? TPS_GRADIENT_SPARSE : TPS_GRADIENT_NONE;
+  return TRUE;
+}
+
+void
+tps_gradient_encode (TpsWriter *out, const TpsGradient *gradient)
+{
+  tps_writer_struct_begin (out);
+  if (gradient->kind == TPS_GRADIENT_DENSE)
+    tps_field_write (&tps_gradient_fields[GRADIENT_DENSE], out, gradient);
+  if (gradient->kind == TPS_GRADIENT_SPARSE)
+    tps_field_write (&tps_gradient_fields[GRADIENT_SPARSE], out, gradient);
+  tps_field_write (&tps_gradient_fields[GRADIENT_WEIGHT], out, gradient);
+  tps_writer_struct_end (out);
+}
+
+gboolean
+tps_read_gradient (TpsReader *in, const TpsFieldPath *path, gpointer gradient, GError **error)
+{
+  return tps_gradient_decode (in, path, gradient, error);
+}
+
+void
+tps_write_gradient (TpsWriter *out, gconstpointer gradient)
+{
+  tps_gradient_encode (out, gradient);
 }
