@@ -9,10 +9,14 @@
  * that span several shards, and pools them in the order of the indices. Without `exact`, each shard
  * pools its part of such a bag, and the parts are added in the order of the shards. The result then
  * differs by rounding only, by at most 2 * (n - 1) * 2^-24 times the sum of the absolute values of
- * the n terms. A mean is computed as a sum, and divided once. A maximum is always exact, except for
- * the sign of a zero. If a bag with pooling MAX spans several shards, its gradient goes to the rows
- * that hold the maxima at the time of the push. The client fetches the rows of these bags first, so
- * the push takes two requests per server.
+ * the n terms. A mean is computed as a sum, and divided once.
+ *
+ * Maxima. Servers do not pool with MAX. The client fetches the rows of such bags, one for each
+ * index, and finds the maxima: the first of equal values, and a NaN before any number. A gradient
+ * of these bags is pushed as gradients of the rows that hold the maxima. TpsBagGradient.maxima, a
+ * result of the lookup, says which rows these are. Without it, the push fetches the rows again
+ * first, takes two requests per server, and uses the maxima at this time, which differ from those
+ * of the lookup if the rows have changed.
  *
  * Requests. Each call sends one request to every server that has a part in it, all at the same
  * time. After CONNECTION_LOST, and after RESOURCE_EXHAUSTED or UNAVAILABLE with retry_after_ms, a
@@ -59,7 +63,7 @@ typedef struct
    * more, and the server had room. Any other result lies in host memory, as do the first results of
    * a connection. Before the caller releases a result in memory of the device, it must wait for the
    * work that reads the result: after the release, the server may write the next result to the same
-   * memory. A result that is merged from several servers, and the rows that a push of MAX reads,
+   * memory. A result that is merged from several servers, and the rows of bags with pooling MAX,
    * are copied to the host first, on an I/O thread. NULL: all results lie in host memory. */
   TpsDevice *lookup_device;
 } TpsRemoteTablesOptions;
@@ -108,9 +112,11 @@ gboolean tps_remote_tables_discover (TpsRemoteTables *tables, gint64 deadline_ns
 GArray *tps_remote_tables_list (TpsRemoteTables *tables, gint64 deadline_ns, GError **error);
 
 /* Look up bags, and apply gradients of bags; the contracts are in
- * runtime/ports/table_client.h. Errors: NOT_FOUND if the table is not known;
- * INVALID_ARGUMENT for bad indices, offsets and shapes ("queries[1].indices[17]: …"), before any
- * request is sent; those of the servers. */
+ * runtime/ports/table_client.h. After the outputs of all queries, `done` of a lookup
+ * receives as many tensors with their maxima: for pooling MAX, INT64 [bags, dim], the id of the row
+ * that holds the maximum of a column, and -1 in an empty bag; no elements for other poolings.
+ * Errors: NOT_FOUND if the table is not known; INVALID_ARGUMENT for bad indices, offsets, maxima
+ * and shapes ("queries[1].indices[17]: …"), before any request is sent; those of the servers. */
 void tps_remote_tables_lookup_bags (TpsRemoteTables *tables, const TpsBagQuery *queries,
                                     guint n_queries, gint64 deadline_ns, TpsTablesLookedUp done,
                                     gpointer user_data);
@@ -154,6 +160,12 @@ gboolean tps_remote_tables_apply_rows_sync (TpsRemoteTables *tables, const gchar
 gboolean tps_remote_tables_assign_rows_sync (TpsRemoteTables *tables, const gchar *name,
                                              TpsTensorView indices, TpsTensorView values,
                                              gint64 deadline_ns, GError **error);
+
+/* As tps_remote_tables_lookup_bags_sync(), but also gives the maxima: `outputs` is [2 * n_queries].
+ * For training with pooling MAX. */
+gboolean tps_remote_tables_lookup_maxima_sync (TpsRemoteTables *tables, const TpsBagQuery *queries,
+                                               guint n_queries, gint64 deadline_ns,
+                                               TpsTensor *outputs, GError **error);
 
 /* Returns a TpsTableClient, which takes ownership of `tables`. The caller owns the result. For
  * deduplication, prefetching and pushes with bounded staleness, see

@@ -22,6 +22,9 @@ typedef struct
 {
   TpsBagQuery query;
   TpsTensorView gradient; /* of the pooled output, FLOAT32 [bags, dim] */
+  /* Clients and MAX only: INT64 [bags, dim], the rows that the gradient goes to, as from the lookup
+   * (plugin/client/remote_tables.h); shape.dtype 0 means that the push finds the maxima. */
+  TpsTensorView maxima;
 } TpsBagGradient;
 
 /* Checks everything that does not depend on the table: dtypes and dimensions; offsets must ascend

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "plugin/client/tables/maxima.h"
 #include "runtime/device/device_memory.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/device/cpu/kernels/rows.h"
@@ -199,8 +200,10 @@ tps_bag_split_init (TpsBagSplit *split, TpsPlacedTable *table, const TpsBagQuery
   gsize n_indices = n_indices_of (query);
   Splitter splitter = { .split = split, .indices = query->indices.data };
 
+  if (query->pooling == TPS_POOLING_MAX)
+    mode = TPS_SPLIT_ROWS;
   *split = (TpsBagSplit) { .table = tps_placed_table_ref (table), .query = *query, .mode = mode };
-  if (table->n_shards == 1)
+  if (table->n_shards == 1 && mode != TPS_SPLIT_ROWS)
     {
       pass_on (split);
       return;
@@ -261,8 +264,7 @@ tps_bag_split_get_query (const TpsBagSplit *split, guint number)
   query.offsets = vector (TPS_DTYPE_INT64, part->n_bags, part->offsets);
   if (part->weights != NULL)
     query.weights = vector (TPS_DTYPE_FLOAT32, part->n_indices, part->weights);
-  if (query.pooling == TPS_POOLING_MEAN)
-    query.pooling = TPS_POOLING_SUM;
+  query.pooling = TPS_POOLING_SUM;
   return query;
 }
 
@@ -347,7 +349,7 @@ pool_slots (const TpsBagSplit *split, const gfloat *scratch, gfloat *output)
         .n_indices = bag->n_slots,
         .n_bags = 1,
         .weights = split->slot_weights != NULL ? split->slot_weights + bag->first_slot : NULL,
-        .pooling = split->query.pooling == TPS_POOLING_MAX ? TPS_POOLING_MAX : TPS_POOLING_SUM,
+        .pooling = TPS_POOLING_SUM,
       };
 
       tps_cpu_embedding_pool (&bags, scratch + bag->first_slot * dim, output + bag->bag * dim,
@@ -371,7 +373,7 @@ divide_means (const TpsBagSplit *split, gfloat *output)
 }
 
 void
-tps_bag_split_merge (TpsBagSplit *split, TpsTensor *output)
+tps_bag_split_merge (TpsBagSplit *split, TpsTensor *output, TpsTensor *maxima)
 {
   TpsShape shape = rows_shape (split, count_bags (split));
   TpsShape scratch_shape = rows_shape (split, split->n_slots);
@@ -382,20 +384,16 @@ tps_bag_split_merge (TpsBagSplit *split, TpsTensor *output)
       tps_tensor_move (output, &split->parts[0].answer);
       return;
     }
-  tps_tensor_init_zeroed (output, &shape);
   tps_tensor_init (&scratch, &scratch_shape);
+  if (split->mode == TPS_SPLIT_ROWS)
+    {
+      scatter (split, NULL, tps_tensor_data (&scratch)); /* all rows have slots */
+      tps_maxima_find (&split->query, tps_tensor_view (&scratch), output, maxima);
+      return;
+    }
+  tps_tensor_init_zeroed (output, &shape);
   scatter (split, tps_tensor_data (output), tps_tensor_data (&scratch));
   pool_slots (split, tps_tensor_data (&scratch), tps_tensor_data (output));
   if (split->query.pooling == TPS_POOLING_MEAN)
     divide_means (split, tps_tensor_data (output));
-}
-
-void
-tps_bag_split_gather_rows (TpsBagSplit *split, TpsTensor *rows)
-{
-  TpsShape shape = rows_shape (split, split->n_slots);
-
-  g_assert (split->mode == TPS_SPLIT_ROWS);
-  tps_tensor_init (rows, &shape);
-  scatter (split, tps_tensor_data (rows), tps_tensor_data (rows)); /* all rows have slots */
 }

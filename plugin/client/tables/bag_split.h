@@ -11,11 +11,11 @@
  *   POOLED  Shards pool their parts. The parts are pooled again in the order of the shards.
  *   EXACT   Shards return the rows of bags that span several shards one by one. The rows are pooled
  *           in the order of the indices.
- *   ROWS    Shards return all rows one by one. The rows stay in their slots in the order of the
- *           indices.
+ *   ROWS    The mode of every query with pooling MAX. Shards return all rows one by one. The maxima
+ *           are found in the merge (maxima.h).
  *
  * For a mean, shards return sums, and the division happens only once, in the merge. A query whose
- * ids all lie in one shard is passed on unchanged.
+ * ids all lie in one shard is passed on unchanged, except in the mode ROWS.
  */
 
 #pragma once
@@ -65,9 +65,9 @@ typedef struct
   gpointer memory, floats; /* memory of the parts' arrays */
 } TpsBagSplit;
 
-/* Splits `query`, whose rows must have been checked against `table`. `query` and its tensors are
- * borrowed until the split is cleared. In the mode ROWS, the query must not have weights, and its
- * ids must not all lie in one shard. */
+/* Splits `query`, which must have been checked, also against the rows of `table`. `query` and its
+ * tensors are borrowed until the split is cleared. `mode` is POOLED or EXACT; pooling MAX makes it
+ * ROWS. */
 void tps_bag_split_init (TpsBagSplit *split, TpsPlacedTable *table, const TpsBagQuery *query,
                          TpsSplitMode mode);
 void tps_bag_split_clear (TpsBagSplit *split);
@@ -82,12 +82,9 @@ TpsBagQuery tps_bag_split_get_query (const TpsBagSplit *split, guint number);
 gboolean tps_bag_split_take_answer (TpsBagSplit *split, guint number, TpsTensor *answer,
                                     GError **error);
 
-/* Merges the replies, all of which must have been taken, into FLOAT32 [bags, dim]. `output` must be
- * zero on entry. The mode must not be ROWS. */
-void tps_bag_split_merge (TpsBagSplit *split, TpsTensor *output);
-
-/* Merges the replies in the mode ROWS, all of which must have been taken, into FLOAT32 [n_indices,
- * dim]. `rows` must be zero on entry. */
-void tps_bag_split_gather_rows (TpsBagSplit *split, TpsTensor *rows);
+/* Merges the replies, all of which must have been taken, into FLOAT32 [bags, dim]. With pooling
+ * MAX, `maxima` becomes INT64 [bags, dim], as from tps_maxima_find(). `output` and `maxima` must be
+ * zero on entry. */
+void tps_bag_split_merge (TpsBagSplit *split, TpsTensor *output, TpsTensor *maxima);
 
 G_END_DECLS

@@ -30,12 +30,12 @@ on_bags_answered (gpointer user_data, const GError *error)
 {
   BagLookup *lookup = user_data;
   guint n_queries = lookup->plan->n_queries;
-  g_autofree TpsTensor *outputs = g_new0 (TpsTensor, n_queries + 1);
+  g_autofree TpsTensor *outputs = g_new0 (TpsTensor, 2 * n_queries + 1);
 
   if (error == NULL)
     {
-      tps_lookup_plan_finish (lookup->plan, outputs);
-      give_outputs (lookup->done, lookup->user_data, outputs, n_queries);
+      tps_lookup_plan_finish (lookup->plan, outputs, outputs + n_queries);
+      give_outputs (lookup->done, lookup->user_data, outputs, 2 * n_queries);
     }
   else
     lookup->done (lookup->user_data, NULL, error);

@@ -79,11 +79,8 @@ tps_lookup_plan_take_answer (TpsLookupPlan *plan, guint server, TpsTensor *tenso
 }
 
 void
-tps_lookup_plan_finish (TpsLookupPlan *plan, TpsTensor *outputs)
+tps_lookup_plan_finish (TpsLookupPlan *plan, TpsTensor *outputs, TpsTensor *maxima)
 {
   for (guint i = 0; i < plan->n_queries; i++)
-    if (plan->splits[i].mode == TPS_SPLIT_ROWS)
-      tps_bag_split_gather_rows (&plan->splits[i], &outputs[i]);
-    else
-      tps_bag_split_merge (&plan->splits[i], &outputs[i]);
+    tps_bag_split_merge (&plan->splits[i], &outputs[i], &maxima[i]);
 }

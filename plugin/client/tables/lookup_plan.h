@@ -42,9 +42,9 @@ void tps_lookup_plan_free (TpsLookupPlan *plan);
 gboolean tps_lookup_plan_take_answer (TpsLookupPlan *plan, guint server, TpsTensor *tensors,
                                       guint n_tensors, GError **error);
 
-/* Merges the replies, all of which must have been taken. `outputs` [n_queries] must be zero on
- * entry. Each becomes FLOAT32 [bags, dim], or [n_indices, dim] in the mode ROWS. */
-void tps_lookup_plan_finish (TpsLookupPlan *plan, TpsTensor *outputs);
+/* Merges the replies, all of which must have been taken. `outputs` and `maxima` [n_queries] must be
+ * zero on entry; see tps_bag_split_merge(). */
+void tps_lookup_plan_finish (TpsLookupPlan *plan, TpsTensor *outputs, TpsTensor *maxima);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLookupPlan, tps_lookup_plan_free)
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sends a lookup plan; used by lookups and by pushes of maxima. */
+/* Sends a lookup plan; used by lookups, and by pushes that must find maxima first. */
 
 #pragma once
 

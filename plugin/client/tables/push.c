@@ -96,7 +96,7 @@ send_bag_push (BagPush *push)
 }
 
 static void
-on_rows_of_maxima (gpointer user_data, const GError *error)
+on_maxima_found (gpointer user_data, const GError *error)
 {
   BagPush *push = user_data;
 
@@ -104,6 +104,37 @@ on_rows_of_maxima (gpointer user_data, const GError *error)
     send_bag_push (push);
   else
     finish_bag_push (push, error);
+}
+
+/* Checks the maxima that the caller passes, if any. Every id other than -1 must be a row. */
+static gboolean
+check_maxima (const TpsBagGradient *gradient, guint i, const TpsPlacedTable *table, GError **error)
+{
+  gboolean is_max = gradient->query.pooling == TPS_POOLING_MAX;
+  gint64 rows = table->spec.shard.rows;
+  gint64 n_cells = tps_shape_n_elems (&gradient->gradient.shape);
+  TpsShape expected = gradient->gradient.shape;
+  const gint64 *ids = gradient->maxima.data;
+  g_autofree gchar *name = g_strdup_printf ("gradients[%u].maxima", i);
+  g_autofree gchar *wanted = NULL;
+
+  if (gradient->maxima.shape.dtype == 0)
+    return TRUE;
+  expected.dtype = TPS_DTYPE_INT64;
+  wanted = is_max ? tps_shape_to_string (&expected) : g_strdup ("none: the pooling is not MAX");
+  if (!is_max || !tps_shape_equal (&gradient->maxima.shape, &expected)
+      || (ids == NULL && n_cells > 0))
+    return refuse_shape (gradient->maxima, name, wanted, error);
+  for (gint64 cell = 0; cell < n_cells; cell++)
+    if (ids[cell] < -1 || ids[cell] >= rows)
+      {
+        g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s[%" G_GINT64_FORMAT "]: %" G_GINT64_FORMAT
+                     " is not in [-1, %" G_GINT64_FORMAT ") of table %s",
+                     name, cell, ids[cell], rows, table->spec.name);
+        return FALSE;
+      }
+  return TRUE;
 }
 
 static gboolean
@@ -121,7 +152,11 @@ check_gradients (const TpsBagGradient *gradients, guint n_gradients, const GPtrA
       g_autofree gchar *name = NULL, *wanted = NULL;
 
       if (tps_shape_equal (&gradient->shape, &expected) && (gradient->data != NULL || n_bags == 0))
-        continue;
+        {
+          if (!check_maxima (&gradients[i], i, table, error))
+            return FALSE;
+          continue;
+        }
       name = g_strdup_printf ("gradients[%u].gradient", i);
       wanted = tps_shape_to_string (&expected);
       return refuse_shape (*gradient, name, wanted, error);
@@ -153,7 +188,7 @@ tps_remote_tables_apply_bags (TpsRemoteTables *tables, const TpsBagGradient *gra
   push->plan = tps_push_plan_new ((TpsPlacedTable *const *) found->pdata, gradients, n_gradients,
                                   tables->servers.n_servers);
   if (push->plan->rows != NULL)
-    tps_lookup_plan_send (push->plan->rows, &tables->servers, deadline_ns, on_rows_of_maxima, push);
+    tps_lookup_plan_send (push->plan->rows, &tables->servers, deadline_ns, on_maxima_found, push);
   else
     send_bag_push (push);
 }

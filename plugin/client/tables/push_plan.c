@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "plugin/client/tables/max_gradient.h"
+#include "plugin/client/tables/maxima.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
 
 static void
@@ -20,24 +20,28 @@ free_buffer (gpointer data)
   tps_buffer_unref (data);
 }
 
-/* Plans the lookup of the rows that are needed to convert gradients of maxima into gradients of
- * rows. If all ids of a query lie in one shard, no conversion is needed. */
+static gboolean
+needs_lookup (const TpsBagGradient *gradient)
+{
+  return gradient->query.pooling == TPS_POOLING_MAX && gradient->maxima.shape.dtype == 0;
+}
+
+/* Plans the lookup of the maxima that the caller does not pass. */
 static void
 plan_rows (TpsPushPlan *plan)
 {
   g_autofree TpsPlacedTable **tables = g_new (TpsPlacedTable *, plan->n_gradients);
   g_autofree TpsBagQuery *queries = g_new (TpsBagQuery, plan->n_gradients);
+  guint n = 0;
 
   for (guint i = 0; i < plan->n_gradients; i++)
-    if (plan->gradients[i].query.pooling == TPS_POOLING_MAX && plan->splits[i].n_parts > 1)
+    if (needs_lookup (&plan->gradients[i]))
       {
-        tables[plan->maxima->len] = plan->splits[i].table;
-        queries[plan->maxima->len] = plan->gradients[i].query;
-        g_array_append_val (plan->maxima, i);
+        tables[n] = plan->tables[i];
+        queries[n++] = plan->gradients[i].query;
       }
-  if (plan->maxima->len > 0)
-    plan->rows = tps_lookup_plan_new (tables, queries, plan->maxima->len, TPS_SPLIT_ROWS,
-                                      plan->n_servers);
+  if (n > 0)
+    plan->rows = tps_lookup_plan_new (tables, queries, n, TPS_SPLIT_POOLED, plan->n_servers);
 }
 
 TpsPushPlan *
@@ -51,15 +55,15 @@ tps_push_plan_new (TpsPlacedTable *const *tables, const TpsBagGradient *gradient
   for (guint server = 0; server < n_servers; server++)
     plan->requests[server].gradients = g_array_new (FALSE, FALSE, sizeof (TpsBagGradient));
   plan->n_gradients = n_gradients;
+  plan->tables = g_new (TpsPlacedTable *, n_gradients);
   plan->gradients = g_new (TpsBagGradient, n_gradients);
   plan->splits = g_new0 (TpsBagSplit, n_gradients);
-  plan->maxima = g_array_new (FALSE, FALSE, sizeof (guint));
   plan->expanded = g_ptr_array_new_with_free_func (free_expanded);
   plan->buffers = g_ptr_array_new_with_free_func (free_buffer);
   for (guint i = 0; i < n_gradients; i++)
     {
+      plan->tables[i] = tps_placed_table_ref (tables[i]);
       plan->gradients[i] = gradients[i];
-      tps_bag_split_init (&plan->splits[i], tables[i], &gradients[i].query, TPS_SPLIT_POOLED);
     }
   plan_rows (plan);
   return plan;
@@ -70,45 +74,51 @@ tps_push_plan_free (TpsPushPlan *plan)
 {
   g_clear_pointer (&plan->rows, tps_lookup_plan_free);
   for (guint i = 0; i < plan->n_gradients; i++)
-    tps_bag_split_clear (&plan->splits[i]);
+    {
+      tps_bag_split_clear (&plan->splits[i]);
+      tps_placed_table_unref (plan->tables[i]);
+    }
   for (guint server = 0; server < plan->n_servers; server++)
     g_array_unref (plan->requests[server].gradients);
-  g_array_unref (plan->maxima);
   g_ptr_array_unref (plan->expanded);
   g_ptr_array_unref (plan->buffers);
   g_free (plan->requests);
+  g_free (plan->tables);
   g_free (plan->gradients);
   g_free (plan->splits);
   g_free (plan);
 }
 
-/* Replaces the gradient of bags number maxima[m] by a gradient of rows (max_gradient.h). */
+/* Replaces the gradient of bags with pooling MAX by a gradient of rows. */
 static void
-expand (TpsPushPlan *plan, guint m, const TpsTensor *rows)
+expand (TpsPushPlan *plan, guint i, TpsTensorView maxima)
 {
-  guint i = g_array_index (plan->maxima, guint, m);
-  g_autoptr (TpsPlacedTable) table = tps_placed_table_ref (plan->splits[i].table);
-  TpsMaxGradient *expanded = g_new0 (TpsMaxGradient, 1);
+  TpsMaxGradient *expanded = g_new (TpsMaxGradient, 1);
 
+  tps_max_gradient_init (expanded, &plan->gradients[i], maxima);
   g_ptr_array_add (plan->expanded, expanded);
-  tps_max_gradient_init (expanded, &plan->gradients[i], tps_tensor_view (rows),
-                         table->spec.shard.rows);
   plan->gradients[i] = expanded->gradient;
-  tps_bag_split_clear (&plan->splits[i]);
-  tps_bag_split_init (&plan->splits[i], table, &expanded->gradient.query, TPS_SPLIT_POOLED);
 }
 
 static void
 expand_maxima (TpsPushPlan *plan)
 {
-  guint n = plan->maxima->len;
-  g_autofree TpsTensor *rows = g_new0 (TpsTensor, n);
+  guint n_found = plan->rows != NULL ? plan->rows->n_queries : 0;
+  g_autofree TpsTensor *pooled = g_new0 (TpsTensor, n_found);
+  g_autofree TpsTensor *maxima = g_new0 (TpsTensor, n_found);
+  guint n = 0;
 
-  tps_lookup_plan_finish (plan->rows, rows);
-  for (guint m = 0; m < n; m++)
+  if (plan->rows != NULL)
+    tps_lookup_plan_finish (plan->rows, pooled, maxima);
+  for (guint i = 0; i < plan->n_gradients; i++)
+    if (needs_lookup (&plan->gradients[i]))
+      expand (plan, i, tps_tensor_view (&maxima[n++]));
+    else if (plan->gradients[i].query.pooling == TPS_POOLING_MAX)
+      expand (plan, i, plan->gradients[i].maxima);
+  for (guint i = 0; i < n_found; i++)
     {
-      expand (plan, m, &rows[m]);
-      tps_tensor_clear (&rows[m]);
+      tps_tensor_clear (&pooled[i]);
+      tps_tensor_clear (&maxima[i]);
     }
 }
 
@@ -212,8 +222,10 @@ count_step (TpsPushPlan *plan, guint i)
 void
 tps_push_plan_finish (TpsPushPlan *plan)
 {
-  if (plan->rows != NULL)
-    expand_maxima (plan);
+  expand_maxima (plan);
+  for (guint i = 0; i < plan->n_gradients; i++)
+    tps_bag_split_init (&plan->splits[i], plan->tables[i], &plan->gradients[i].query,
+                        TPS_SPLIT_POOLED);
   for (guint i = 0; i < plan->n_gradients; i++)
     {
       for (guint part = 0; part < plan->splits[i].n_parts; part++)

@@ -5,9 +5,9 @@
  * The plan uses no sockets.
  *
  * All contributions to a row go to its shard, in the order of the list. The gradients of means are
- * divided in the plan, once per bag. The gradients of maxima of bags that span several shards
- * require the rows of the bags first; `rows` is the lookup of these rows. If the optimizer counts
- * steps, shards without ids receive an empty gradient.
+ * divided in the plan, once per bag. Gradients of maxima become gradients of rows; if the caller
+ * does not pass the maxima, `rows` is the lookup that finds them. If the optimizer counts steps,
+ * shards without ids receive an empty gradient.
  */
 
 #pragma once
@@ -33,9 +33,9 @@ struct TpsPushPlan
 
   /* Private. */
   guint n_gradients;
+  TpsPlacedTable **tables;   /* [n_gradients], references */
   TpsBagGradient *gradients; /* [n_gradients], with maxima replaced by their expansions */
-  TpsBagSplit *splits;       /* [n_gradients] */
-  GArray *maxima;            /* of guint: numbers of the gradients that need `rows` */
+  TpsBagSplit *splits;       /* [n_gradients], filled in by tps_push_plan_finish() */
   GPtrArray *expanded;       /* of TpsMaxGradient */
   GPtrArray *buffers;        /* of TpsBuffer: gradients of parts */
 };

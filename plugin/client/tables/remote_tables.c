@@ -510,16 +510,32 @@ on_looked_up (gpointer user_data, TpsTensor *outputs, const GError *error)
   on_applied (wait, error);
 }
 
+/* Waits for the first `n_outputs` tensors of a lookup of bags. */
+static gboolean
+look_up_bags (TpsRemoteTables *tables, const TpsBagQuery *queries, guint n_queries,
+              gint64 deadline_ns, TpsTensor *outputs, guint n_outputs, GError **error)
+{
+  Wait wait;
+
+  wait_init (&wait, outputs, n_outputs);
+  tps_remote_tables_lookup_bags (tables, queries, n_queries, deadline_ns, on_looked_up, &wait);
+  return wait_end (&wait, error);
+}
+
 gboolean
 tps_remote_tables_lookup_bags_sync (TpsRemoteTables *tables, const TpsBagQuery *queries,
                                     guint n_queries, gint64 deadline_ns, TpsTensor *outputs,
                                     GError **error)
 {
-  Wait wait;
+  return look_up_bags (tables, queries, n_queries, deadline_ns, outputs, n_queries, error);
+}
 
-  wait_init (&wait, outputs, n_queries);
-  tps_remote_tables_lookup_bags (tables, queries, n_queries, deadline_ns, on_looked_up, &wait);
-  return wait_end (&wait, error);
+gboolean
+tps_remote_tables_lookup_maxima_sync (TpsRemoteTables *tables, const TpsBagQuery *queries,
+                                      guint n_queries, gint64 deadline_ns, TpsTensor *outputs,
+                                      GError **error)
+{
+  return look_up_bags (tables, queries, n_queries, deadline_ns, outputs, 2 * n_queries, error);
 }
 
 gboolean

@@ -112,7 +112,8 @@ TpsPythonCall *tps_python_tables_discover (TpsRemoteTables *tables, gint64 timeo
 TpsPythonCall *tps_python_tables_list (TpsRemoteTables *tables, gint64 timeout_ns);
 
 /* Look up bags, and apply gradients of bags. The reply to a lookup has one tensor per query,
- * FLOAT32 [bags, dim]. */
+ * FLOAT32 [bags, dim], and then as many tensors with maxima, as in
+ * tps_remote_tables_lookup_bags(). */
 TpsPythonCall *tps_python_tables_lookup_bags (TpsRemoteTables *tables, const TpsBagQuery *queries,
                                               guint n_queries, gint64 timeout_ns);
 TpsPythonCall *tps_python_tables_apply_bags (TpsRemoteTables *tables,

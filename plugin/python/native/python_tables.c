@@ -132,7 +132,7 @@ tps_python_tables_lookup_bags (TpsRemoteTables *tables, const TpsBagQuery *queri
   TpsPythonCall *call = tps_python_call_new ();
 
   tps_remote_tables_lookup_bags (tables, queries, n_queries, tps_python_deadline (timeout_ns),
-                                 on_looked_up, lookup_new (call, n_queries));
+                                 on_looked_up, lookup_new (call, 2 * n_queries));
   return call;
 }
 

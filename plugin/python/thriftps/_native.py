@@ -272,7 +272,7 @@ class BagQuery(Struct):
 
 
 class BagGradient(Struct):
-    members = (("query", Kind(BagQuery)), ("gradient", _VIEW))
+    members = (("query", Kind(BagQuery)), ("gradient", _VIEW), ("maxima", _VIEW))
     _fields_ = _to_fields(members)
 
 

@@ -71,6 +71,8 @@ class Bags(NamedTuple):
     contains the ids up to the end.
 
     weights  a factor per id, with pooling "sum" only
+    maxima   of a push with pooling "max": the rows that get the gradient, see
+             Table.lookup_maxima(); None: the rows that hold the maxima at the time of the push
     """
 
     table: Union[str, "Table"]
@@ -78,6 +80,7 @@ class Bags(NamedTuple):
     offsets: Any
     pooling: str = "sum"
     weights: Any = None
+    maxima: Any = None
 
 
 class Tables(Client):
@@ -305,6 +308,16 @@ class Table:
         queries, kept = to_queries([Bags(self, ids, offsets, pooling, weights)])
         return self.tables._run(_to_array, kept, lib.tables_lookup_bags, timeout, queries, 1)
 
+    def lookup_maxima(
+        self, ids: Any, offsets: Any, *, timeout: Optional[float] = None
+    ) -> Tuple[Any, Any]:
+        """Like lookup_bags() with pooling "max", but returns a second array, int64 [bags, dim]: the
+        id of the row that holds the maximum of a column, -1 in an empty bag. A push with these
+        `maxima` changes the rows of this lookup, even if others have become larger since.
+        """
+        queries, kept = to_queries([Bags(self, ids, offsets, "max")])
+        return self.tables._run(_to_pair, kept, lib.tables_lookup_bags, timeout, queries, 1)
+
     def push_bags_async(
         self,
         ids: Any,
@@ -312,6 +325,7 @@ class Table:
         gradient: Any,
         pooling: str = "sum",
         weights: Any = None,
+        maxima: Any = None,
         *,
         timeout: Optional[float] = None,
     ) -> Call[None]:
@@ -319,7 +333,7 @@ class Table:
         optimizer, applied once.
         """
         return self.tables.push_bags_async(
-            [Bags(self, ids, offsets, pooling, weights)], [gradient], timeout=timeout
+            [Bags(self, ids, offsets, pooling, weights, maxima)], [gradient], timeout=timeout
         )
 
     def push_bags(
@@ -329,12 +343,13 @@ class Table:
         gradient: Any,
         pooling: str = "sum",
         weights: Any = None,
+        maxima: Any = None,
         *,
         timeout: Optional[float] = None,
     ) -> None:
         """Like push_bags_async(), but waits."""
         self.tables.push_bags(
-            [Bags(self, ids, offsets, pooling, weights)], [gradient], timeout=timeout
+            [Bags(self, ids, offsets, pooling, weights, maxima)], [gradient], timeout=timeout
         )
 
     def describe(self) -> Dict[str, Any]:
@@ -413,8 +428,11 @@ def _to_bag_gradients(bags: Sequence[Bags], gradients: Sequence[Any]) -> Tuple[A
     steps = (_native.BagGradient * len(bags))()
     for i, (each, gradient) in enumerate(zip(bags, gradients)):
         values, kept_values = _arrays.view(gradient)
-        kept.append(kept_values)
-        steps[i] = _native.BagGradient(_to_query(each, kept), values)
+        maxima, kept_maxima = _arrays.NO_TENSOR, None
+        if each.maxima is not None:
+            maxima, kept_maxima = _arrays.view(each.maxima, _arrays.DType.INT64)
+        kept += (kept_values, kept_maxima)
+        steps[i] = _native.BagGradient(_to_query(each, kept), values, maxima)
     kept.append(steps)
     return steps, kept
 
@@ -424,8 +442,13 @@ def _to_array(reply: Reply) -> Any:
 
 
 def _to_list(reply: Reply) -> List[Any]:
-    contents = reply.contents
-    return [_arrays.wrap(contents.tensors[i], reply) for i in range(contents.n_tensors)]
+    contents = reply.contents  # the second half of the tensors are maxima
+    return [_arrays.wrap(contents.tensors[i], reply) for i in range(contents.n_tensors // 2)]
+
+
+def _to_pair(reply: Reply) -> Tuple[Any, Any]:
+    tensors = reply.contents.tensors
+    return _arrays.wrap(tensors[0], reply), _arrays.wrap(tensors[1], reply)
 
 
 def _to_table_list(reply: Reply) -> List[Dict[str, Any]]:

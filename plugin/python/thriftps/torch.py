@@ -176,10 +176,10 @@ class _Prefetched:
         self.table = table
         self.pushed = []  # ids whose rows may have changed since the fetch
         self._input, self._version = input, input._version
-        self._unique, self.inverse = torch.unique(
+        self.unique, self.inverse = torch.unique(
             _to_int64(input, "ids"), return_inverse=True
         )
-        self._call = table._lookup(table.tables._start, _to_tensor, self._unique, None)
+        self._call = table._lookup(table.tables._start, _to_tensor, self.unique, None)
 
     def is_of(self, input):
         return self._input is input and self._version == input._version
@@ -188,9 +188,9 @@ class _Prefetched:
         """Returns the rows after all pushes of this process."""
         rows = self._call.result().float()
         if self.pushed:
-            changed = torch.isin(self._unique, torch.cat(self.pushed))
+            changed = torch.isin(self.unique, torch.cat(self.pushed))
             if changed.any():
-                rows[changed] = _look_up(self.table, self._unique[changed])
+                rows[changed] = _look_up(self.table, self.unique[changed])
         return rows
 
 
@@ -198,23 +198,38 @@ def _look_up(table, ids):
     return table._lookup(table.tables._run, _to_tensor, ids, None).float()
 
 
+def _find_maxima(rows, ids, offsets):
+    """The maxima of bags of `rows`, and the index in `rows` of each maximum, len(rows) in empty
+    bags: the first of equal values wins, and NaN over numbers. In PyTorch, NaN does not always win,
+    so the comparison uses keys, in which NaN is the largest number.
+    """
+    are_empty = torch.diff(offsets, append=offsets.new_tensor([len(ids)]))[:, None] == 0
+    rows = torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
+    keys = rows.double().clamp(-1e300, 1e300).masked_fill(rows.isnan(), float("inf"))
+    found = torch.embedding_bag(keys, ids, offsets, False, 2)[3]
+    found = found.masked_fill(are_empty, len(rows) - 1)
+    return rows.gather(0, found), found
+
+
 class _Lookup(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, module, prefetched, ids, offsets, weights, anchor):
+        pooled, maxima = module._pool(prefetched, ids, offsets, weights)
         ctx.module = module
-        ctx.save_for_backward(ids, offsets, *([] if weights is None else [weights]))
-        return module._pool(prefetched, ids, offsets, weights)
+        ctx.save_for_backward(ids, offsets, weights, maxima)
+        return pooled
 
     @staticmethod
     @once_differentiable
     def backward(ctx, gradient):
-        ids, offsets, *weights = ctx.saved_tensors
+        ids, offsets, weights, maxima = ctx.saved_tensors
         gradient = gradient.detach().float().contiguous()
         of_weights = None
         if ctx.needs_input_grad[4]:
-            of_weights = ctx.module._weights_gradient(ids, offsets, gradient).to(weights[0].dtype)
-        ctx.module._push(ids, offsets, weights[0] if weights else None, gradient)
+            of_weights = ctx.module._weights_gradient(ids, offsets, gradient).to(weights.dtype)
+        query = ctx.module._to_query(ids, offsets, weights, maxima)
+        ctx.module._pusher.add(query, gradient)
         return None, None, None, None, of_weights, None
 
 
@@ -367,25 +382,31 @@ class RemoteEmbeddingBag(torch.nn.Module):
             offsets = offsets[:-1]
         return _to_int64(input, "ids").clone(), _to_int64(offsets, "offsets").clone()
 
-    def _to_query(self, ids, offsets, weights):
+    def _to_query(self, ids, offsets, weights, maxima=None):
         weights = weights if weights is None else weights.detach().float()
-        return Bags(self.table.name, ids, offsets, self.mode, weights)
+        return Bags(self.table.name, ids, offsets, self.mode, weights, maxima)
 
     def _pool(self, prefetched, ids, offsets, weights):
+        """(pooled rows, the ids of the rows that hold the maxima, with mode="max" only)"""
         self._pusher.join()
+        if self.mode == "max":
+            fetched = prefetched or _Prefetched(self.table, ids)
+            pooled, found = _find_maxima(fetched.get_rows(), fetched.inverse.reshape(-1), offsets)
+            return pooled, torch.cat([fetched.unique, ids.new_tensor([-1])])[found]
         if prefetched is not None:
-            return torch.nn.functional.embedding_bag(
-                prefetched.inverse,
-                prefetched.get_rows(),
-                offsets,
-                mode=self.mode,
-                per_sample_weights=weights if weights is None else weights.detach().float(),
+            return (
+                torch.nn.functional.embedding_bag(
+                    prefetched.inverse,
+                    prefetched.get_rows(),
+                    offsets,
+                    mode=self.mode,
+                    per_sample_weights=weights if weights is None else weights.detach().float(),
+                ),
+                None,
             )
         queries, kept = to_queries([self._to_query(ids, offsets, weights)])
-        return self.table.tables._run(_to_tensor, kept, lib.tables_lookup_bags, None, queries, 1)
-
-    def _push(self, ids, offsets, weights, gradient):
-        self._pusher.add(self._to_query(ids, offsets, weights), gradient)
+        call = lib.tables_lookup_bags
+        return self.table.tables._run(_to_tensor, kept, call, None, queries, 1), None
 
     def _weights_gradient(self, ids, offsets, gradient):
         """Returns for each id the product of its row and the gradient of its bag."""

@@ -14,7 +14,7 @@
 #include "plugin/client/remote_tables.h"
 #include "runtime/base/error.h"
 #include "tests/integration/tables/table_server.h"
-#include "tests/plugin/client/tables/bags.h"
+#include "tests/plugin/client/tables/max_reference.h"
 
 namespace tps_test {
 
@@ -166,7 +166,7 @@ protected:
   {
     TpsBagGradient gradient = bags.bag_gradient (spec.dim);
 
-    EXPECT_TRUE (tps_table_store_apply_bags (reference_, &gradient, 1, nullptr));
+    EXPECT_TRUE (reference_apply_bags (reference_, &gradient, 1, nullptr));
   }
 
   bool

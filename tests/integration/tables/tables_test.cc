@@ -2,6 +2,7 @@
 
 /* Tests tables over 1 to 4 servers, on Unix and TCP sockets. */
 
+#include <cmath>
 #include <thread>
 
 #include "runtime/ports/table_client.h"
@@ -38,8 +39,8 @@ protected:
     ASSERT_TRUE (tps_remote_tables_lookup_bags_sync (tables_, queries.data (), n_queries, later (),
                                                      ours.data (), &error_))
         << text ();
-    ASSERT_TRUE (tps_table_store_lookup_bags (reference_, queries.data (), n_queries,
-                                              theirs.data (), &error_))
+    ASSERT_TRUE (
+        reference_lookup_bags (reference_, queries.data (), n_queries, theirs.data (), &error_))
         << text ();
     for (guint i = 0; i < n_queries; i++)
       {
@@ -63,7 +64,7 @@ protected:
     ASSERT_TRUE (tps_remote_tables_apply_bags_sync (tables_, gradients.data (), n_gradients,
                                                     later (), &error_))
         << text ();
-    ASSERT_TRUE (tps_table_store_apply_bags (reference_, gradients.data (), n_gradients, &error_))
+    ASSERT_TRUE (reference_apply_bags (reference_, gradients.data (), n_gradients, &error_))
         << text ();
   }
 
@@ -362,6 +363,97 @@ TEST_F (Tables, EmptyCallsHaveEmptyReplies)
                                                    later (), &rows, &error_))
       << text ();
   EXPECT_EQ (rows.shape.dims[0], 0);
+}
+
+/* -- maxima -- */
+
+/* A training step: another client pushes between the lookup and the push. The gradient must go to
+ * the rows that held the maxima in the lookup, and to no other row. */
+TEST_P (TablesOver, GradientsGoToTheMaximaOfTheirLookup)
+{
+  connect ();
+  for (TpsShardKind kind : { TPS_SHARD_WHOLE, TPS_SHARD_RANGE, TPS_SHARD_HASH })
+    {
+      std::string name = "max" + std::to_string (kind);
+      TpsTableSpec made;
+
+      tps_table_spec_init (&made, name.c_str (), 8, 2);
+      made.initializer.kind = TPS_INITIALIZER_ZEROS;
+      made.optimizer = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 1);
+      const TpsTableSpec &spec = create (made, kind);
+      std::vector<gint64> ids = all_rows (spec);
+      /* Rows 1 and 6 are equal in column 0, and row 4 has a NaN in column 1. */
+      std::vector<float> values = { 0, 0, 5, 1, 2, 2, 3, 3, 4, NAN, 1, 9, 5, 7, 9, 0 };
+      Bags bags, other;
+      TpsTensor outputs[2] = {};
+      g_auto (TpsTensor) rows = {};
+
+      ASSERT_TRUE (tps_remote_tables_assign_rows_sync (tables_, spec.name, view_of (ids),
+                                                       view_of (values, 2), later (), &error_));
+      bags.table = other.table = name;
+      bags.pooling = TPS_POOLING_MAX;
+      bags.indices = { 6, 1, 6, 5, 4, 5, 3, 2 };
+      bags.offsets = { 0, 3, 3, 6 };
+      bags.gradient = { 1, 2, 4, 8, 16, 32, 64, 128 };
+      TpsBagQuery query = bags.query ();
+      ASSERT_TRUE (
+          tps_remote_tables_lookup_maxima_sync (tables_, &query, 1, later (), outputs, &error_))
+          << text ();
+      const float *pooled = static_cast<const float *> (tps_tensor_data (&outputs[0]));
+      const gint64 *maxima = static_cast<const gint64 *> (tps_tensor_data (&outputs[1]));
+      EXPECT_EQ (std::vector<float> (pooled, pooled + 4), std::vector<float> ({ 5, 7, 0, 0 }));
+      EXPECT_EQ (pooled[4], 4);
+      EXPECT_TRUE (std::isnan (pooled[5]));
+      EXPECT_EQ (std::vector<float> (pooled + 6, pooled + 8), std::vector<float> ({ 3, 3 }));
+      bags.maxima.assign (maxima, maxima + 8);
+      EXPECT_EQ (bags.maxima, std::vector<gint64> ({ 6, 6, -1, -1, 4, 4, 3, 3 }));
+      other.indices = { 1 };
+      other.offsets = { 0 };
+      other.gradient = { -100, -100 }; /* row 1 is the largest from now on */
+      ASSERT_TRUE (push (spec, other, later ())) << text ();
+      ASSERT_TRUE (push (spec, bags, later ())) << text ();
+      ASSERT_TRUE (tps_remote_tables_lookup_rows_sync (tables_, spec.name, view_of (ids), later (),
+                                                       &rows, &error_));
+      const float *cells = static_cast<const float *> (tps_tensor_data (&rows));
+      EXPECT_TRUE (std::isnan (cells[9]));
+      std::vector<float> found (cells, cells + 16);
+      found[9] = 0;
+      EXPECT_EQ (found, std::vector<float> (
+                            { 0, 0, 105, 101, 2, 2, -61, -125, -12, 0, 1, 9, 4, 5, 9, 0 }));
+      tps_tensor_clear (&outputs[0]);
+      tps_tensor_clear (&outputs[1]);
+    }
+}
+
+TEST_F (Tables, BadMaximaAreNamed)
+{
+  start (1);
+  connect ();
+  const TpsTableSpec &spec = create ("emb", 10, 2, TPS_SHARD_WHOLE);
+  Bags bags;
+
+  bags.table = "emb";
+  bags.indices = { 1, 2 };
+  bags.offsets = { 0 };
+  bags.gradient = { 1, 1 };
+  bags.maxima = { 1, 10 };
+  EXPECT_FALSE (push (spec, bags, later ()));
+  EXPECT_EQ (text (), "gradients[0].maxima: INT64 [1, 2], expected none: the pooling is not MAX");
+  bags.pooling = TPS_POOLING_MAX;
+  EXPECT_FALSE (push (spec, bags, later ()));
+  EXPECT_EQ (text (), "gradients[0].maxima[1]: 10 is not in [-1, 10) of table emb");
+  bags.maxima = { 1, -2 };
+  EXPECT_FALSE (push (spec, bags, later ()));
+  EXPECT_EQ (text (), "gradients[0].maxima[1]: -2 is not in [-1, 10) of table emb");
+  TpsBagGradient gradient = bags.bag_gradient (2);
+  gradient.maxima.shape.dims[1] = 1;
+  g_clear_error (&error_);
+  EXPECT_FALSE (tps_remote_tables_apply_bags_sync (tables_, &gradient, 1, later (), &error_));
+  EXPECT_EQ (text (), "gradients[0].maxima: INT64 [1, 1], expected INT64 [1, 2]");
+  bags.has_weights = true;
+  bags.weights = { 1, 1 };
+  EXPECT_FALSE (push (spec, bags, later ()));
+  EXPECT_EQ (text (), "gradients[0].weights: only SUM takes weights, the pooling is MAX");
 }
 
 /* -- concurrency -- */

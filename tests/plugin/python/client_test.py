@@ -85,6 +85,26 @@ class TableCalls(Sockets):
                 table.push_bags([5, 6], [0], [[-2.0] * DIM], "mean")
                 self.assertEqual(table.lookup(range(5, 7)).tolist(), [[1.0] * DIM] * 2)
 
+    def test_gradients_of_maxima(self):
+        for address in self.addresses:
+            with thriftps.connect(address) as tables:
+                table = self.create(tables, "maxima")
+                table.push([1, 2, 1], numpy.full((3, DIM), -1, "f"))
+                bags = [2, 1, 3], [0, 3]
+                pooled, maxima = table.lookup_maxima(*bags)
+                self.assertEqual(pooled.tolist(), [[2.0] * DIM, [0.0] * DIM])
+                self.assertEqual(maxima.tolist(), [[1] * DIM, [-1] * DIM])
+                table.push([2], [[-9.0] * DIM])  # row 2 is the largest now
+                table.push_bags(*bags, [[-1.0] * DIM] * 2, "max", maxima=maxima)
+                self.assertEqual(table.lookup([1, 2]).tolist(), [[3.0] * DIM, [10.0] * DIM])
+                table.push_bags(*bags, [[-1.0] * DIM] * 2, "max")
+                self.assertEqual(table.lookup([1, 2]).tolist(), [[3.0] * DIM, [11.0] * DIM])
+                for wrong in (maxima[:1], maxima + ROWS, maxima.astype("i4")):
+                    with self.assertRaisesRegex(thriftps.InvalidArgument, "maxima"):
+                        table.push_bags(*bags, [[-1.0] * DIM] * 2, "max", maxima=wrong)
+                with self.assertRaisesRegex(thriftps.InvalidArgument, "only SUM takes weights"):
+                    table.lookup_bags([1, 2], [0], "max", weights=[1.0, 2.0])
+
     def test_several_tables_in_one_call(self):
         for address in self.addresses:
             with thriftps.connect(address) as tables:

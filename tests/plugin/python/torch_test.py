@@ -122,6 +122,105 @@ class Bags(unittest.TestCase):
 
     def test_max(self):
         self.check_curve("max", STEPS // 10, prefetches=False)
+        self.check_curve("max", STEPS // 10, prefetches=True)
+
+    def make_max(self, values, **more):
+        """A module whose table has these rows."""
+        remote = tps.RemoteEmbeddingBag(
+            self.tables,
+            "max/%d" % len(self.tables.list()),
+            ROWS,
+            DIM,
+            mode="max",
+            optimizer=tps.SGD(lr=1.0),
+            initializer=tps.Zeros(),
+            **more
+        )
+        remote.table.push(range(ROWS), -values.numpy())
+        return remote
+
+    def test_maxima_and_their_gradients_are_those_of_pytorch(self):
+        """Small integers give many equal values; bags are empty or have repeated ids."""
+        generator = torch.Generator().manual_seed(5)
+        values = torch.randint(-1, 3, (ROWS, DIM), generator=generator).float()
+        ids = torch.randint(20, (40,), generator=generator)
+        offsets = torch.tensor([0, 0, 7, 8, 20, 20, 39, 40])
+        local = torch.nn.EmbeddingBag.from_pretrained(values.clone(), freeze=False, mode="max")
+        upstream = torch.randint(-8, 9, (len(offsets), DIM), generator=generator).float()
+        expected = local(ids, offsets)
+        expected.backward(upstream)
+        for arguments in (
+            dict(shard="whole", server=1),
+            dict(shard="range"),
+            dict(shard="hash"),
+            dict(shard="hash", dtype="float16"),
+        ):
+            remote = self.make_max(values, **arguments)
+            for prefetches in (False, True):
+                if prefetches:
+                    remote.prefetch(ids)
+                pooled = remote(ids, offsets)
+                self.assertTrue(torch.equal(pooled, expected))
+                if not prefetches:
+                    continue
+                pooled.backward(upstream)
+                tps.step()
+                rows = torch.from_numpy(remote.table.lookup(range(ROWS)).astype("f4"))
+                self.assertTrue(torch.equal(rows, values - local.weight.grad), arguments)
+
+    def test_only_the_rows_that_hold_maxima_change(self):
+        """Weight decay would change any other row of the gradient."""
+        values = torch.ones(ROWS, DIM)
+        values[3] = 2
+        values[4, 0] = 3
+        remote = self.make_max(values)
+        decaying = tps.RemoteEmbeddingBag(
+            self.tables,
+            "max/decaying",
+            ROWS,
+            DIM,
+            mode="max",
+            optimizer=tps.SGD(lr=1.0, weight_decay=0.5),
+            initializer=tps.Uniform(1.0, 1.0),
+        )
+        for bags in (remote, decaying):
+            bags(torch.tensor([[5, 3, 4, 3]])).sum().backward()
+        tps.step()
+        self.assertEqual(remote.table.lookup([3, 4, 5])[:, 0].tolist(), [2.0, 2.0, 1.0])
+        self.assertEqual(remote.table.lookup([3, 4, 5])[:, 1].tolist(), [1.0, 1.0, 1.0])
+        # All rows are equal, so the first one holds the maxima.
+        self.assertEqual(decaying.table.lookup([3, 4, 5])[:, 0].tolist(), [1.0, 1.0, -0.5])
+
+    def test_maxima_are_those_of_the_forward_pass(self):
+        values = torch.zeros(ROWS, DIM)
+        values[1] = 1
+        remote = self.make_max(values)
+        pooled = remote(torch.tensor([[2, 1]]))
+        remote.table.push([2], [[-9.0] * DIM])  # another program; row 2 is the largest now
+        pooled.sum().backward()
+        tps.step()
+        self.assertEqual(remote.table.lookup([1, 2])[:, 0].tolist(), [0.0, 9.0])
+
+    def test_nan_is_the_maximum(self):
+        nan, inf = float("nan"), float("inf")
+        values = torch.zeros(ROWS, DIM)
+        values[0:3, 0] = torch.tensor([inf, nan, 1.0])
+        values[0:3, 1] = torch.tensor([-inf, -inf, -inf])
+        values[0:3, 2] = torch.tensor([nan, inf, nan])
+        remote = self.make_max(values)
+        ids = torch.tensor([[0, 1, 2]])
+        for prefetches in (False, True):
+            if prefetches:
+                remote.prefetch(ids)
+            found = remote(ids)[0, :3].detach()
+            torch.testing.assert_close(found, values[:3, :3].amax(0), equal_nan=True)
+            torch.testing.assert_close(
+                torch.from_numpy(remote.table.lookup_bags([0, 1, 2], [0], "max")[0, :3].copy()),
+                found,
+                equal_nan=True,
+            )
+        pooled, maxima = remote.table.lookup_maxima([0, 1, 2], [0])
+        self.assertEqual(maxima[0, :3].tolist(), [1, 0, 0])
 
     def test_outputs_and_gradients_of_weights(self):
         remote = self.make("weights")

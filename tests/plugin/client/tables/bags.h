@@ -64,6 +64,7 @@ struct Bags
   std::vector<float> weights; /* empty = none */
   bool has_weights = false;
   std::vector<float> gradient; /* [bags, dim] */
+  std::vector<gint64> maxima;  /* [bags, dim]; empty = none */
 
   TpsBagQuery
   query () const
@@ -86,6 +87,12 @@ struct Bags
 
     result.query = query ();
     result.gradient = view_of (gradient, dim);
+    if (!maxima.empty ())
+      {
+        result.maxima = result.gradient;
+        result.maxima.shape.dtype = TPS_DTYPE_INT64;
+        result.maxima.data = maxima.data ();
+      }
     return result;
   }
 

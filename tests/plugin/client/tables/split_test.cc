@@ -47,6 +47,7 @@ protected:
   ~Split () override
   {
     tps_bag_split_clear (&split_);
+    tps_tensor_clear (&maxima_);
     tps_placed_table_unref (table_);
     g_clear_error (&error_);
   }
@@ -84,13 +85,14 @@ protected:
   {
     g_auto (TpsTensor) output = {};
 
-    tps_bag_split_merge (&split_, &output);
+    tps_bag_split_merge (&split_, &output, &maxima_);
     return values_of<float> (tps_tensor_view (&output));
   }
 
   Bags bags_;
   TpsPlacedTable *table_ = ranges ();
   TpsBagSplit split_ = {};
+  TpsTensor maxima_ = {};
   GError *error_ = nullptr;
 };
 
@@ -124,12 +126,30 @@ TEST_F (Split, MeanIsDividedByTheCountOfTheWholeBag)
   EXPECT_EQ (merged (), std::vector<float> ({ 5, 6, 0, 0, 3, 0, 3, 4 }));
 }
 
-TEST_F (Split, MaximumIsTheLargestOfTheParts)
+TEST_F (Split, MaximaAreThoseOfTheRows)
 {
   bags_.pooling = TPS_POOLING_MAX;
   split (TPS_SPLIT_POOLED);
-  ASSERT_TRUE (answer (0, { -1, 7 }) && answer (1, { -2, 9, 1, 2 }) && answer (2, { 5, 6, 3, 1 }));
-  EXPECT_EQ (merged (), std::vector<float> ({ 5, 6, 0, 0, -1, 9, 3, 2 }));
+  EXPECT_EQ (tps_bag_split_get_query (&split_, 0).pooling, TPS_POOLING_SUM);
+  EXPECT_EQ (indices (1), Ids ({ 11, 12, 11 }));
+  EXPECT_EQ (offsets (1), Ids ({ 0, 1, 2 }));
+  ASSERT_TRUE (answer (0, { -1, 7, 2, 4, 0, 7 }) && answer (1, { -2, 6, 1, 2, -2, 6 })
+               && answer (2, { 5, 6, 1, 1 }));
+  EXPECT_EQ (merged (), std::vector<float> ({ 5, 6, 0, 0, 2, 7, 1, 6 }));
+  EXPECT_EQ (values_of<gint64> (tps_tensor_view (&maxima_)),
+             Ids ({ 25, 25, -1, -1, 4, 3, 12, 11 }));
+}
+
+TEST_F (Split, MaximaInOneShardAreFoundHereToo)
+{
+  bags_.indices = { 21, 22 };
+  bags_.offsets = { 0 };
+  bags_.pooling = TPS_POOLING_MAX;
+  split (TPS_SPLIT_EXACT);
+  ASSERT_EQ (split_.n_parts, 1u);
+  EXPECT_EQ (offsets (0), Ids ({ 0, 1 }));
+  ASSERT_TRUE (answer (0, { 1, 4, 2, 3 }));
+  EXPECT_EQ (merged (), std::vector<float> ({ 2, 4 }));
 }
 
 TEST_F (Split, WeightsGoWithTheirIds)
@@ -309,16 +329,21 @@ TEST_F (Push, WithoutIdsOrStepsNothingIsPushed)
     EXPECT_EQ (n_pushed (server), 0u);
 }
 
-TEST_F (Push, MaximaInOneShardAreLeftToIt)
+TEST_F (Push, MaximaOfTheCallerNeedNoLookup)
 {
-  add ({ 1, 2, 3 }, { 0 }, { 1, 2 }, TPS_POOLING_MAX);
+  add ({ 1, 2, 21, 3 }, { 0, 3 }, { 1, 2, 4, 8 }, TPS_POOLING_MAX);
+  bags_[0].maxima = { 21, 2, 3, 2 };
   plan ();
   EXPECT_EQ (plan_->rows, nullptr);
   tps_push_plan_finish (plan_);
-  EXPECT_EQ (pushed (0, 0).query.pooling, TPS_POOLING_MAX);
+  EXPECT_EQ (pushed (0, 0).query.pooling, TPS_POOLING_SUM);
+  EXPECT_EQ (values_of<gint64> (pushed (0, 0).query.indices), Ids ({ 2, 3 }));
+  EXPECT_EQ (values_of<float> (pushed (0, 0).gradient), std::vector<float> ({ 0, 10, 4, 0 }));
+  EXPECT_EQ (values_of<gint64> (pushed (2, 0).query.indices), Ids ({ 21 }));
+  EXPECT_EQ (values_of<float> (pushed (2, 0).gradient), std::vector<float> ({ 1, 0 }));
 }
 
-TEST_F (Push, MaximaOverShardsGoToTheRowsThatAreLargestNow)
+TEST_F (Push, WithoutThemTheyGoToTheRowsThatAreLargestNow)
 {
   /* The second of the two bags has equal rows, so its first row wins. */
   add ({ 21, 1, 2, 11, 12 }, { 0, 3 }, { 1, 2, 3, 4 }, TPS_POOLING_MAX);
@@ -334,8 +359,8 @@ TEST_F (Push, MaximaOverShardsGoToTheRowsThatAreLargestNow)
     }
   tps_push_plan_finish (plan_);
   /* In bag 0, row 2 has the maximum of column 0, and row 1 has the first maximum of column 1. */
-  EXPECT_EQ (values_of<gint64> (pushed (0, 0).query.indices), Ids ({ 1, 2 }));
-  EXPECT_EQ (values_of<float> (pushed (0, 0).gradient), std::vector<float> ({ 0, 2, 1, 0 }));
+  EXPECT_EQ (values_of<gint64> (pushed (0, 0).query.indices), Ids ({ 2, 1 }));
+  EXPECT_EQ (values_of<float> (pushed (0, 0).gradient), std::vector<float> ({ 1, 0, 0, 2 }));
   EXPECT_EQ (pushed (0, 0).query.pooling, TPS_POOLING_SUM);
   EXPECT_EQ (values_of<gint64> (pushed (1, 0).query.indices), Ids ({ 11 }));
   EXPECT_EQ (values_of<float> (pushed (1, 0).gradient), std::vector<float> ({ 3, 4 }));
