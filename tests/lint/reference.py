@@ -43,8 +43,7 @@ OPTIONS = """## Options
 """
 TUNING = """## Values that depend on the machine
 
-`thriftps_server --tuning` prints these values for the machine on which it runs. L1, L2 and the last
-level are one core's share of the caches.
+`thriftps_server --tuning` prints these values for the machine on which it runs.
 
 """
 METRICS = """## Metrics
