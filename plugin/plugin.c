@@ -59,7 +59,7 @@ struct TpsPlugin
   TpsTableStore *tables;
   TpsEmbeddingTables *embedding; /* the EmbeddingTable service over `tables` */
   TpsRendezvous *rendezvous;
-  TpsChunks *chunks; /* can run a call of any service, on any server */
+  TpsChunks *chunks;   /* can run a call of any service, on any server */
   guint collectors[3]; /* ids of the collectors of metrics; 0 = none */
   TpsNode node;
   GPtrArray *service_names;     /* for `node`: borrowed strings, ended by NULL */

@@ -323,7 +323,8 @@ TEST_F (LogTest, AFullDiskIsReportedEarlyAndAppendsContinueWhenThereIsRoom)
   EXPECT_EQ (wake_ns, 7 + kSecond);
 
   disk_.set_capacity (1 << 20);
-  EXPECT_FALSE (tps_log_writer_step (tps_log_get_writer (log_), 8, &wake_ns)) << "not before its time";
+  EXPECT_FALSE (tps_log_writer_step (tps_log_get_writer (log_), 8, &wake_ns))
+      << "not before its time";
   take_all_steps (log_, 7 + kSecond);
   EXPECT_THAT (ends_.lsns, ElementsAre (1, 2, 3, 4, 5, 6));
   EXPECT_TRUE (tps_log_may_append (log_, 10000, nullptr));
@@ -395,7 +396,7 @@ TEST_F (LogTest, AStepLeavesLaterEntriesToTheNextOne)
 
   ASSERT_TRUE (open ());
   commands_.push_back (
-      std::make_unique<RandomCommand> (1, ++lsn_, TPS_COMMAND_DROP_TABLE, size_t{ 100 }));
+      std::make_unique<RandomCommand> (1, ++lsn_, TPS_COMMAND_DROP_TABLE, size_t { 100 }));
   tps_log_append (
       log_, &commands_.back ()->record, TPS_DURABILITY_INTERVAL,
       [] (gpointer user_data, gint64, const GError *) {
