@@ -7,7 +7,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/trainer/nn/dummy_model.h"
-#include "runtime/trainer/nn/sgd.h"
+#include "tests/runtime/trainer/nn/sgd.h"
 #include "tests/oracle/vectors.h"
 #include "tests/runtime/trainer/nn/model_fixture.h"
 

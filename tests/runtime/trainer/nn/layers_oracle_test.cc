@@ -7,7 +7,7 @@
 
 #include "runtime/trainer/nn/embedding_bag.h"
 #include "runtime/trainer/nn/linear.h"
-#include "runtime/trainer/nn/sgd.h"
+#include "tests/runtime/trainer/nn/sgd.h"
 #include "tests/oracle/vectors.h"
 #include "tests/runtime/trainer/nn/model_fixture.h"
 

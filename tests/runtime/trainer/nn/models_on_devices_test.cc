@@ -12,7 +12,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/trainer/nn/model.h"
-#include "runtime/trainer/nn/sgd.h"
+#include "tests/runtime/trainer/nn/sgd.h"
 #include "tests/runtime/fake_device/fake_device.h"
 
 namespace {

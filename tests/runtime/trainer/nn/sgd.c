@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/trainer/nn/sgd.h"
+#include "tests/runtime/trainer/nn/sgd.h"
 
 #include <math.h>
 
