@@ -11,8 +11,8 @@
  *   g_string_free (body, TRUE);
  *
  * Names begin with "thriftps_", except those that all exporters of Prometheus use (process_*).
- * Histograms have 19 buckets from 10 us to 60 s, whose bounds are rounded by up to 1.1 % to bounds of
- * TpsHistogram. OpenMetrics has the newest exemplar of each bucket.
+ * Histograms have 19 buckets from 10 us to 60 s, whose bounds are rounded by up to 1.1 % to bounds
+ * of TpsHistogram. OpenMetrics has the newest exemplar of each bucket.
  */
 
 #pragma once

@@ -56,8 +56,8 @@ tps_json_close (TpsJsonWriter *json, gchar bracket)
   json->needs_comma = TRUE;
 }
 
-/* Appends a character, escaped unless it prints. JSON writes a character outside plane 0 as a pair of
- * surrogates. */
+/* Appends a character, escaped unless it prints. JSON writes a character outside plane 0 as a pair
+ * of surrogates. */
 static void
 append_character (GString *text, gunichar character)
 {

@@ -70,8 +70,8 @@ void tps_shard_get_numbers (const TpsShard *shard, gint64 *first, gint64 *stride
 gint64 tps_shard_permute (gint64 row, gint64 rows);
 gint64 tps_shard_unpermute (gint64 number, gint64 rows);
 
-/* Divides a table by range into `count` shards: shard i has rows [i * rows / count, (i + 1) * rows /
- * count), rounded down. Returns the first row of shard `index`. */
+/* Divides a table by range into `count` shards: shard i has rows [i * rows / count, (i + 1) * rows
+ * / count), rounded down. Returns the first row of shard `index`. */
 gint64 tps_shard_range_begin (gint64 rows, gint32 index, gint32 count);
 
 G_END_DECLS

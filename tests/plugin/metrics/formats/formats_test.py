@@ -1,6 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The formats of metrics, read by other implementations: Prometheus's Python client, and a Prometheus
-that scrapes both."""
+"""The formats of metrics, read by other implementations: Prometheus's Python client, and a
+Prometheus that scrapes both."""
 
 import contextlib
 import http.server
