@@ -39,13 +39,6 @@ struct Queued
   gchar text[];
 };
 
-static const gchar *const level_names[] = {
-  [TPS_TRACE_ERROR] = "error",
-  [TPS_TRACE_WARNING] = "warning",
-  [TPS_TRACE_INFO] = "info",
-  [TPS_TRACE_DEBUG] = "debug",
-};
-
 /* TpsTraceEvent.limit has the level in its low bits, and the generation of the levels above
  * them. */
 #define LIMIT_BITS 3
@@ -248,7 +241,7 @@ tps_trace_dup_levels (void)
 
   tps_mutex_lock (&levels_lock);
   text = current_levels != NULL ? tps_trace_levels_to_text (current_levels)
-                                : g_strdup (level_names[TPS_TRACE_WARNING]);
+                                : g_strdup (tps_trace_level_name (TPS_TRACE_WARNING));
   tps_mutex_unlock (&levels_lock);
   return text;
 }
@@ -291,18 +284,12 @@ gboolean
 tps_trace_parse_level (const gchar *text, TpsTraceLevel *level)
 {
   for (guint i = TPS_TRACE_ERROR; i <= TPS_TRACE_DEBUG; i++)
-    if (strcmp (text, level_names[i]) == 0)
+    if (strcmp (text, tps_trace_level_name ((TpsTraceLevel) i)) == 0)
       {
         *level = (TpsTraceLevel) i;
         return TRUE;
       }
   return FALSE;
-}
-
-const gchar *
-tps_trace_level_name (TpsTraceLevel level)
-{
-  return level_names[level];
 }
 
 /* Returns TRUE if the rate of the event allows a record now. Each record advances `used_until_ns`

@@ -171,9 +171,6 @@ gchar *tps_trace_dup_levels (void);
 /* Parses "error", "warning", "info" or "debug". Returns FALSE for any other text. */
 gboolean tps_trace_parse_level (const gchar *text, TpsTraceLevel *level);
 
-/* Returns the name of a level in lower case; static. */
-const gchar *tps_trace_level_name (TpsTraceLevel level);
-
 /* A record, as a sink receives it; valid during the call. */
 typedef struct
 {
@@ -210,7 +207,7 @@ typedef struct
 /* Returns the numbers of records since the start of the process. */
 void tps_trace_get_stats (TpsTraceStats *stats);
 
-/* ---- levels of areas -------------------------------------------------------------------------- */
+/* ---- levels of areas ------------------------------------------------------------------------- */
 
 /* Levels by area, as operators write them: "info,net=debug,log=warning".
  *

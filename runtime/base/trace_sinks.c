@@ -15,11 +15,24 @@
 
 #define FILE_MODE 0640
 
+static const gchar *const level_names[] = {
+  [TPS_TRACE_ERROR] = "error",
+  [TPS_TRACE_WARNING] = "warning",
+  [TPS_TRACE_INFO] = "info",
+  [TPS_TRACE_DEBUG] = "debug",
+};
+
 struct TpsTraceStream
 {
   TpsTraceStreamOptions options; /* the struct owns its texts */
   gint fd;                       /* stderr's, or owned; the number never changes */
 };
+
+const gchar *
+tps_trace_level_name (TpsTraceLevel level)
+{
+  return level_names[level];
+}
 
 /* Returns TRUE if a text needs no quotes. */
 static gboolean

@@ -29,6 +29,9 @@
 
 G_BEGIN_DECLS
 
+/* Returns the name of a level in lower case; static. */
+const gchar *tps_trace_level_name (TpsTraceLevel level);
+
 /* Appends "event key=value ... suppressed=N", without time, level or newline. Thread: any. */
 void tps_trace_append_text (const TpsTraceRecord *record, GString *line);
 

@@ -2,13 +2,13 @@
 
 /* The path of a job from its submission to a worker, and the threads of the pool.
  *
- * submit() appends the job to a queue and wakes an idle worker. A lane has the pool's own queue and
- * a ring of groups. A group has, for each lane, a ring of its queues with jobs. A worker takes jobs
- * alternately from the lane's own queue and from the first queue of the first group. If that group
- * and queue have more jobs, each then joins the end of its ring. Short jobs come before long ones.
- * The bound of the long lane leaves a thread for short jobs. cancel() moves the jobs of a queue that
- * have a `cancel` to the pool's own queue, where this function runs instead of the job. One more
- * thread runs timers (timers.h).
+ * submit() appends the job to a queue and wakes an idle worker. A lane has the pool's own queue
+ * and a ring of groups. A group has, for each lane, a ring of its queues with jobs. A worker takes
+ * jobs alternately from the lane's own queue and from the first queue of the first group. If that
+ * group and queue have more jobs, each then joins the end of its ring. Short jobs come before long
+ * ones. The bound of the long lane leaves a thread for short jobs. cancel() moves the jobs of a
+ * queue that have a `cancel` to the pool's own queue, where this function runs instead of the job.
+ * One more thread runs timers (timers.h).
  *
  * Every step takes constant time, except a cancellation, which visits the jobs of the queue. The
  * functions through which each job passes are inline. */

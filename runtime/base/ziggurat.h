@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Normal numbers by the ziggurat method, which is several times as fast as the method of
- * runtime/base/rng.h and gives a different sequence. Source: Marsaglia and Tsang, The Ziggurat Method
- * for Generating Random Variables, Journal of Statistical Software 5, 2000, with Doornik's
+ * runtime/base/rng.h and gives a different sequence. Source: Marsaglia and Tsang, The Ziggurat
+ * Method for Generating Random Variables, Journal of Statistical Software 5, 2000, with Doornik's
  * improvement that the layer and the number come from different bits. One word of the generator
  * suffices for nearly every number. The numbers are the same on every platform.
  */

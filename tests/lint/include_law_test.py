@@ -139,9 +139,6 @@ EVERYBODY = re.compile(r'"//(:__subpackages__|visibility:public)"')
 FILE_CIRCLES = (
     "bench/parameter_server",
     "cuda/device",
-    "runtime/base",
-    "runtime/server/averaging",
-    "runtime/server/model",
     "runtime/trainer/pass",
 )
 

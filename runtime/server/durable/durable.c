@@ -241,8 +241,8 @@ tps_durable_phase_name (TpsDurablePhase phase)
 }
 
 /* Enters `phase` if it may follow the current phase; otherwise does nothing. `error` (borrowed;
- * NULL = none) is the reason; FAILED must have one. Threads may report outdated states. A transition
- * that is not in the table is therefore ignored. Thread: any. */
+ * NULL = none) is the reason; FAILED must have one. Threads may report outdated states. A
+ * transition that is not in the table is therefore ignored. Thread: any. */
 static void
 enter (TpsDurable *durable, TpsDurablePhase phase, const GError *error)
 {

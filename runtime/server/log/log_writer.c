@@ -664,8 +664,9 @@ stage_one (TpsLogWriter *writer, TpsLogStage *stage, gint64 now_ns)
   return is_taken;
 }
 
-/* Stages the entries that were queued at `now_ns`. Entries that are added meanwhile are left to the
- * next step, which has a later time: `now_ns` may be too early to see that an interval has ended. */
+/* Stages the entries that were queued at `now_ns`. Entries that are added meanwhile are left to
+ * the next step, which has a later time: `now_ns` may be too early to see that an interval has
+ * ended. */
 static void
 run_stage (TpsLogWriter *writer, gint64 now_ns)
 {

@@ -387,8 +387,8 @@ TEST_F (LogTest, AStuckDiskHoldsTheRepliesOfLaterIntervals)
   EXPECT_LT (tps_log_get_durable_lsn (log_), 12);
 }
 
-/* A client that sends a command as soon as the one before has ended. The time of a step is too early
- * for a command that is added during the step. */
+/* A client that sends a command as soon as the one before has ended. The time of a step is too
+ * early for a command that is added during the step. */
 TEST_F (LogTest, AStepLeavesLaterEntriesToTheNextOne)
 {
   gint64 wake_ns;
