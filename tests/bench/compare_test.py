@@ -283,7 +283,7 @@ class Results(TestCase):
                             "source": [run["rows"][0]["command"], "push"]})
         write(self.path("run.json"), json.dumps(dict(run, processor="New CPU")))
         self.assertEqual(self.run_results(self.path("run.json")).returncode, 0)
-        self.assertEqual(self.read_rows(), ["push | New | after | 1 |  |  | "])
+        self.assertEqual(self.read_rows(), ["push | New | after | 1"])
 
 
 class Commits(TestCase):

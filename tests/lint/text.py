@@ -34,6 +34,7 @@ BANNED = {
     r"by and by": "gradually",
 }
 PATTERN = re.compile(r"\b(%s)\b" % "|".join(BANNED), re.IGNORECASE)
+TOPS = "(?:bench|cuda|plugin|runtime|tests|third_party|thrift)"
 # Foreign texts, and this list.
 EXEMPT = ("LICENSE", "tests/lint/text.py", "third_party/cuda/")
 
@@ -90,7 +91,7 @@ def find_anchors(path):
 
 
 def find_dead_links(path, text):
-    """Yields the targets of links, and the names of documents in backquotes, that do not exist."""
+    """Yields the targets of links, and the names of files in backquotes, that do not exist."""
     folder = os.path.dirname(path)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         name, _, anchor = target.partition("#")
@@ -98,8 +99,9 @@ def find_dead_links(path, text):
         if "://" not in target and (not os.path.exists(file)
                                     or anchor and anchor not in find_anchors(file)):
             yield target
-    for name in re.findall(r"`([\w./]+\.md)`", text):
-        if not any(os.path.exists(os.path.join(top, name)) for top in (folder, "")):
+    for name in re.findall(r"`([\w./]+\.md|%s/[\w./]+\.\w+)`" % TOPS, text):
+        if "NAME" not in name \
+                and not any(os.path.exists(os.path.join(top, name)) for top in (folder, "")):
             yield name
 
 
