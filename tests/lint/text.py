@@ -100,7 +100,7 @@ def find_dead_links(path, text):
                                     or anchor and anchor not in find_anchors(file)):
             yield target
     for name in re.findall(r"`([\w./]+\.md|%s/[\w./]+\.\w+)`" % TOPS, text):
-        if "NAME" not in name \
+        if not re.search("NAME|SERVICE", name) \
                 and not any(os.path.exists(os.path.join(top, name)) for top in (folder, "")):
             yield name
 
