@@ -20,9 +20,9 @@
  * does nothing and pointers may be NULL.
  *
  * Reproducibility: given the same inputs, every device returns the same bits, except for gemm,
- * softmax, losses (other than L1's gradient) and embeddings with `is_any_order`. Each element is
- * computed in the order that its slot states, each operation rounds once, and nothing is contracted
- * to a fused multiply-add. The payload of a NaN is unspecified.
+ * softmax and losses (other than L1's gradient). Each element is computed in the order that its
+ * slot states, each operation rounds once, and nothing is contracted to a fused multiply-add. The
+ * payload of a NaN is unspecified.
  *
  * Sums "as a tree": a list of terms is cut into chunks of TPS_SUM_CHUNK neighbours, of which the
  * last may be shorter. The terms of a chunk are added from first to last. The sums of the chunks
@@ -65,9 +65,6 @@ typedef struct
   gsize n_bags;
   const gfloat *weights; /* [n_indices], a factor for each index, SUM only; or NULL */
   TpsPooling pooling;
-  /* Equal ids may be combined and rows may be added in any order. This is faster, but the bits then
-   * differ between devices. */
-  gboolean is_any_order;
 } TpsBags;
 
 typedef struct

@@ -56,16 +56,6 @@ static const TpsTuning constants = {
   .model_range_bytes = 256 * KIB, /* an update does more with a byte than an average */
   .model_helper_bytes = 1 * MIB,
 
-  .skinny_products = 100000000, /* above this size, OpenBLAS is faster with its own threads */
-  /* Measured on the gradient of a weight from 32 rows, with a first-level cache of 32 KiB. Packing
-   * made it 1.5 to 1.7 times as fast with 1024 columns (128 KiB), but 0.8 times as fast with 256
-   * columns (32 KiB). */
-  .pack_rows_bytes = 64 * KIB,
-  /* Measured on the gradient of an input of 4 to 32 rows, with a second-level cache of 512 KiB.
-   * Packing made it 0.6 to 0.9 times as fast with a matrix of 256 KiB, 0.8 to 1.3 times with 4 MiB,
-   * and 2 to 3 times with 16 MiB. */
-  .pack_matrix_bytes = 4 * MIB,
-
   /* Measured on 2 cores with 2 MiB of second-level cache each, with whole programs, whose data of
    * this size are not in a cache when they are copied. Copies past the caches changed the CPU time
    * of 3 trainers and their server (//bench:batch_update) by +10 % at 4 MiB, 0 % at 8 MiB, -10 % at

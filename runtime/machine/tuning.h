@@ -40,9 +40,6 @@ typedef struct
   gsize average_helper_bytes; /* of an average, that justify one more helper */
   gsize model_range_bytes;    /* these two are as above, for an update of the model */
   gsize model_helper_bytes;
-  gsize skinny_products;     /* the most multiplications of a product of matrices on one thread */
-  gsize pack_rows_bytes;     /* rows of a short sum from this size on are packed */
-  gsize pack_matrix_bytes;   /* a matrix from this size on is packed for sums of its rows */
   gsize stream_bytes;        /* the least that is copied past the caches */
   gsize shared_stream_bytes; /* the least that other cores help to copy */
   gsize unix_buffer_bytes;   /* send buffer of a Unix socket */

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "runtime/device/cpu/kernels/blas.h"
-#include "runtime/device/cpu/kernels/plain_gemm.h"
 #include "tests/conformance/device_test.h"
 #include "tests/conformance/reference.h"
 #include "tests/oracle/vectors.h"
@@ -61,34 +60,6 @@ TEST_P (Layers, GemmMatchesTheReferenceForAllTranspositions)
       }
 }
 
-// Tests the kernels of machines without OpenBLAS.
-TEST_P (Layers, PlainGemmMatchesTheReferenceForAllTranspositions)
-{
-  const size_t m = 5, n = 9, k = 33;
-  std::vector<float> a = random_floats (m * k), b = random_floats (k * n),
-                     initial = random_floats (m * n);
-
-  for (int flags = 0; flags < 16; flags++)
-    {
-      std::vector<float> expected = initial, c = initial;
-      TpsGemm gemm = { .transpose_a = (flags & 1) != 0,
-                       .transpose_b = (flags & 2) != 0,
-                       .m = m,
-                       .n = n,
-                       .k = k,
-                       .alpha = (flags & 4) != 0 ? 1.0f : -0.5f,
-                       .beta = (flags & 8) != 0 ? 0.0f : 2.0f,
-                       .a = a.data (),
-                       .b = b.data (),
-                       .c = c.data () };
-
-      reference::gemm (gemm, expected.data ());
-      tps_cpu_plain_gemm (&gemm);
-      EXPECT_LT (worst_difference (c, expected), 1e-6 * (double) (k + 2)) << "flags " << flags;
-    }
-}
-
-// Small batches have their own kernel, so this test uses few rows and matrices of odd sizes.
 TEST_P (Layers, GemmOfFewRowsMatchesTheReference)
 {
   for (size_t few = 1; few <= 33; few++)

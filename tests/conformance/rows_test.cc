@@ -79,7 +79,7 @@ protected:
 class DeviceBags
 {
 public:
-  DeviceBags (TpsStream *stream, const reference::Bags &bags, bool is_any_order)
+  DeviceBags (TpsStream *stream, const reference::Bags &bags)
       : indices_ (stream, bags.indices), offsets_ (stream, bags.offsets),
         weights_ (stream, bags.weights)
   {
@@ -91,7 +91,6 @@ public:
     args.n_bags = bags.offsets.size ();
     args.weights = bags.weights.empty () ? nullptr : weights_.data ();
     args.pooling = bags.pooling;
-    args.is_any_order = is_any_order;
   }
 
   TpsBags args {};
@@ -187,7 +186,7 @@ TEST_P (Rows, PoolingAndItsGradientMatchTheReference)
       std::vector<float> wanted (n_out), wanted_gradient (n_table);
       std::vector<int64_t> wanted_argmax (n_out, -5);
       bool is_max = pooling == TPS_POOLING_MAX;
-      DeviceBags device_bags (stream, bags, false);
+      DeviceBags device_bags (stream, bags);
       DeviceArray<float> device_table (stream, table), output (stream, n_out);
       DeviceArray<float> device_gradient (stream, gradient), table_gradient (stream, n_table);
       DeviceArray<int64_t> argmax (stream, n_out);
@@ -234,7 +233,7 @@ TEST_P (Rows, PoolingOfHalfRowsMatchesTheReference)
           table.push_back (reference::round_to_nearest (dtype, value));
           values.push_back ((float) reference::load (dtype, &table.back (), 0));
         }
-      DeviceBags device_bags (stream, bags, false);
+      DeviceBags device_bags (stream, bags);
       DeviceArray<uint16_t> device_table (stream, table);
       DeviceArray<float> output (stream, n_out);
       DeviceArray<int64_t> argmax (stream, n_out);
@@ -290,7 +289,7 @@ TEST_P (Rows, LongBagsOfWideRowsAreAddedInTheirOrder)
           bags.weights = random_floats (bags.indices.size ());
         std::vector<float> table = random_floats (bags.rows * dim);
         std::vector<float> wanted (bags.offsets.size () * dim);
-        DeviceBags device_bags (stream, bags, false);
+        DeviceBags device_bags (stream, bags);
         DeviceArray<float> device_table (stream, table), output (stream, wanted.size ());
 
         reference::pool (bags, table.data (), wanted.data (), nullptr);
@@ -312,7 +311,7 @@ TEST_P (Rows, LongBagsOfWideRowsKeepTheirMaxima)
           table[i] = NAN;
         std::vector<float> wanted (bags.offsets.size () * dim);
         std::vector<int64_t> wanted_argmax (wanted.size ());
-        DeviceBags device_bags (stream, bags, false);
+        DeviceBags device_bags (stream, bags);
         DeviceArray<float> device_table (stream, table), output (stream, wanted.size ());
         DeviceArray<int64_t> argmax (stream, wanted.size ());
 
@@ -341,7 +340,7 @@ TEST_P (Rows, SingleRowsAreCopied)
           bags.indices = random_ids (n, bags.rows);
           bags.offsets.resize (n);
           std::vector<float> table = random_floats (bags.rows * dim), wanted;
-          DeviceBags device_bags (stream, bags, false);
+          DeviceBags device_bags (stream, bags);
           DeviceArray<float> device_table (stream, table), output (stream, n * dim);
 
           device_bags.args.offsets = nullptr;
@@ -364,7 +363,7 @@ TEST_P (Rows, SumsOfNegativeZerosStayNegative)
   bags.offsets = { 0, 1, 3, 3, 4 };
   std::vector<float> table (140, -0.0f), wanted (350, -0.0f);
   std::fill_n (wanted.begin () + 2 * 70, 70, 0.0f); // the empty bag
-  DeviceBags device_bags (stream, bags, false);
+  DeviceBags device_bags (stream, bags);
   DeviceArray<float> device_table (stream, table), output (stream, wanted.size ());
 
   ops->embedding_pool (stream, &device_bags.args, TPS_DTYPE_FLOAT32, device_table.data (),
@@ -382,7 +381,7 @@ TEST_P (Rows, RowGradientsAreTheTouchedRowsOfTheDenseGradient)
       std::vector<float> gradient = random_floats (n_out), table = random_floats (n_table);
       std::vector<float> output (n_out), wanted (n_table), dense (n_table);
       std::vector<int64_t> argmax (n_out);
-      DeviceBags device_bags (stream, bags, false);
+      DeviceBags device_bags (stream, bags);
       DeviceArray<float> device_gradient (stream, gradient), rows (stream, n_table);
       DeviceArray<int64_t> unique (stream, bags.rows), counted (stream, 1);
 
@@ -461,7 +460,7 @@ TEST_P (Rows, GradientsOfHotIdsAreAddedAsATree)
           std::vector<float> table = random_floats (n_table), gradient = random_floats (n_out);
           std::vector<float> output (n_out), wanted (n_table), dense (n_table);
           std::vector<int64_t> argmax (n_out);
-          DeviceBags device_bags (stream, bags, false);
+          DeviceBags device_bags (stream, bags);
           DeviceArray<float> device_gradient (stream, gradient), table_gradient (stream, n_table);
           DeviceArray<float> rows (stream, n_table);
           DeviceArray<int64_t> unique (stream, bags.rows), counted (stream, 1);
@@ -485,46 +484,10 @@ TEST_P (Rows, GradientsOfHotIdsAreAddedAsATree)
         }
 }
 
-TEST_P (Rows, AnyOrderStaysNearTheExactResult)
-{
-  for (TpsPooling pooling : { TPS_POOLING_SUM, TPS_POOLING_MEAN })
-    for (int64_t n_rows : { 13, 64, 3000 }) /* counting is used for few rows only */
-      {
-        reference::Bags bags { n_rows, 300,    random_ids (4 * 150, n_rows), { 0, 150, 300, 450 },
-                               {},     pooling };
-        std::vector<float> table = random_floats (n_rows * 300), gradient = random_floats (4 * 300);
-        std::vector<float> wanted (4 * 300), wanted_gradient (n_rows * 300);
-        DeviceBags device_bags (stream, bags, true);
-        DeviceArray<float> device_table (stream, table), output (stream, wanted.size ());
-        DeviceArray<float> device_gradient (stream, gradient),
-            table_gradient (stream, n_rows * 300);
-        DeviceArray<float> rows (stream, n_rows * 300);
-        DeviceArray<int64_t> unique (stream, n_rows), counted (stream, 1);
-
-        device_bags.args.offsets = nullptr; /* all bags have the same length */
-        reference::pool (bags, table.data (), wanted.data (), nullptr);
-        reference::pool_backward (bags, gradient.data (), nullptr, wanted_gradient.data ());
-        ops->embedding_pool (stream, &device_bags.args, TPS_DTYPE_FLOAT32, device_table.data (),
-                             output.data (), nullptr);
-        EXPECT_LT (oracle::worst_difference (output.read (), wanted), 150 * 1e-5);
-        ops->embedding_backward (stream, &device_bags.args, device_gradient.data (), nullptr,
-                                 table_gradient.data ());
-        EXPECT_LT (oracle::worst_difference (table_gradient.read (), wanted_gradient), 150 * 1e-6);
-        ops->embedding_backward_rows (stream, &device_bags.args, device_gradient.data (), nullptr,
-                                      unique.data (), rows.data (), counted.data ());
-        size_t n_unique = tps_device_read_count (stream, counted.data ());
-        std::vector<float> dense (n_rows * 300), got = rows.read ();
-        std::vector<int64_t> ids = unique.read ();
-        for (size_t u = 0; u < n_unique; u++)
-          std::copy_n (got.begin () + u * 300, 300, dense.begin () + ids[u] * 300);
-        EXPECT_LT (oracle::worst_difference (dense, wanted_gradient), 150 * 1e-6);
-      }
-}
-
 TEST_P (Rows, MaximumOfNotANumberIsNotANumberAndOfEqualsTheFirst)
 {
   reference::Bags bags { 3, 2, { 0, 1, 2, 1 }, { 0 }, {}, TPS_POOLING_MAX };
-  DeviceBags device_bags (stream, bags, false);
+  DeviceBags device_bags (stream, bags);
   DeviceArray<float> table (stream, std::vector<float> { 1, 5, NAN, 5, 7, 2 }), output (stream, 2);
   DeviceArray<int64_t> argmax (stream, 2);
 
@@ -559,7 +522,7 @@ TEST_P (Rows, BagsMatchPyTorch)
                              v.has (name + "/weights") ? v.floats (name + "/weights")
                                                        : std::vector<float> {},
                              test.pooling };
-      DeviceBags device_bags (stream, bags, false);
+      DeviceBags device_bags (stream, bags);
       DeviceArray<float> device_table (stream, table.floats);
       DeviceArray<float> output (stream, bags.offsets.size () * bags.dim);
       DeviceArray<float> gradient (stream, v.floats (name + "/output.grad"));

@@ -23,7 +23,6 @@ to_bags (const TpsEmbeddingBag *bag, TpsTensorView input)
     .n_indices = (gsize) tps_shape_n_elems (&input.shape),
     .n_bags = (gsize) input.shape.dims[0],
     .pooling = bag->pooling,
-    .is_any_order = TRUE,
   };
 }
 

@@ -9,7 +9,7 @@
 G_BEGIN_DECLS
 
 /* Implements the gemm slot of runtime/device/backend.h. Dimensions must not exceed G_MAXINT32.
- * Without OpenBLAS, tps_cpu_plain_gemm() takes its place. Thread: any. */
+ * Without OpenBLAS, a plain loop computes the product, correctly but slowly. Thread: any. */
 void tps_cpu_gemm (const TpsGemm *gemm);
 
 /* Set and return the limit of the number of threads of one product, for the whole process.

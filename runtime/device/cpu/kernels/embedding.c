@@ -2,26 +2,16 @@
 
 /* Embedding bags, forward and backward.
  *
- * There are two algorithms. The exact algorithm adds rows one by one in the given order; the
- * backward pass adds them in the order of tree_sum.h. The other algorithm is used for bags whose
- * rows may be added in any order, if ids repeat so often that a matrix of counts [bags, ids] is
- * hardly larger than the list of indices. It multiplies the counts by the table (forward) or,
- * transposed, by the gradients (backward). A batch of 32 bags of 1024 out of 1024 ids then costs 67
- * MFLOP of gemm instead of 128 MiB of row reads. Means are divided once per bag: after the sum, and
- * before the backward pass. */
+ * Rows are added one by one in the given order; the backward pass adds them in the order of
+ * tree_sum.h. Means are divided once per bag: after the sum, and before the backward pass. */
 
 #include <string.h>
 
-#include "runtime/device/cpu/kernels/blas.h"
 #include "runtime/device/cpu/kernels/group.h"
 #include "runtime/device/cpu/kernels/rows.h"
 #include "runtime/device/cpu/kernels/tree_sum.h"
 #include "runtime/device/cpu/kernels/vectorize.h"
 #include "runtime/machine/tuning.h"
-
-/* The cost model for the choice of the algorithm. A cell of the matrix costs one multiply-add for
- * each column. An index costs a row read and an addition outside the gemm kernel. */
-#define MAX_CELLS_PER_INDEX 4
 
 /* The number of rows whose addresses are computed at once, and the bounds of the prefetch distance
  * in rows. Within these bounds, `pool_ahead_bytes` determines the distance. The values were
@@ -48,14 +38,6 @@ bags_of_positions (const TpsBags *bags)
     for (gsize i = tps_bag_start (bags, bag); i < tps_bag_start (bags, bag + 1); i++)
       bag_of[i] = bag;
   return bag_of;
-}
-
-/* Returns TRUE if the matrix of counts is allowed and cheaper, by the cost model. */
-static gboolean
-counts_pay (const TpsBags *bags, gsize n_ids)
-{
-  return bags->is_any_order && bags->pooling != TPS_POOLING_MAX && bags->n_bags > 0
-         && n_ids <= bags->n_indices * MAX_CELLS_PER_INDEX / bags->n_bags;
 }
 
 static gfloat *
@@ -111,37 +93,6 @@ tps_cpu_max_row (gfloat *largest, gint64 *argmax, const gfloat *row, gint64 id, 
 }
 
 /* -- forward -- */
-
-/* Returns counts [bags, n_ids], or sums of weights. The id is the column. */
-static TpsBuffer *
-count_ids (const TpsBags *bags)
-{
-  gsize n_ids = (gsize) bags->rows;
-  TpsBuffer *counts = tps_buffer_new_zeroed (bags->n_bags * n_ids * sizeof (gfloat));
-  gfloat *cells = floats_of (counts);
-
-  for (gsize bag = 0; bag < bags->n_bags; bag++, cells += n_ids)
-    for (gsize i = tps_bag_start (bags, bag); i < tps_bag_start (bags, bag + 1); i++)
-      cells[bags->indices[i]] += bags->weights != NULL ? bags->weights[i] : 1;
-  return counts;
-}
-
-static void
-sum_by_counts (const TpsBags *bags, const gfloat *table, gfloat *output)
-{
-  g_autoptr (TpsBuffer) counts = count_ids (bags);
-  TpsGemm gemm = {
-    .m = bags->n_bags,
-    .n = (gsize) bags->dim,
-    .k = (gsize) bags->rows,
-    .alpha = 1,
-    .a = floats_of (counts),
-    .b = table,
-    .c = output,
-  };
-
-  tps_cpu_gemm (&gemm);
-}
 
 /* Pointers to the rows of positions [begin, end), and to the `n_ahead` rows after them, which are
  * only prefetched. */
@@ -234,19 +185,16 @@ void
 tps_cpu_embedding_pool (const TpsBags *bags, const gfloat *table, gfloat *output, gint64 *argmax)
 {
   gsize dim = (gsize) bags->dim;
-  gboolean by_counts = counts_pay (bags, (gsize) bags->rows);
   Window window;
 
   window_init (&window, bags, table);
-  if (by_counts)
-    sum_by_counts (bags, table, output);
   for (gsize bag = 0; bag < bags->n_bags; bag++)
     {
       gfloat *pooled = output + bag * dim;
 
       if (bags->pooling == TPS_POOLING_MAX)
         max_bag (bags, bag, table, pooled, argmax != NULL ? argmax + bag * dim : NULL);
-      else if (!by_counts)
+      else
         sum_bag (&window, bag, pooled);
       if (bags->pooling == TPS_POOLING_MEAN && bag_count (bags, bag) > 0)
         divide_row (pooled, pooled, (gfloat) bag_count (bags, bag), dim);
@@ -303,31 +251,6 @@ static TpsBuffer *
 tree_room (gsize n_terms, gsize dim)
 {
   return tps_buffer_new ((tps_tree_sum_levels (n_terms) + 1) * dim * sizeof (gfloat));
-}
-
-/* Computes row_gradients [n_groups, dim] = counts [n_groups, bags] times gradient [bags, dim]. */
-static void
-group_by_counts (const TpsBags *bags, const TpsCpuGroups *groups, const gsize *bag_of,
-                 const gfloat *gradient, gfloat *row_gradients)
-{
-  g_autoptr (TpsBuffer)
-      counts = tps_buffer_new_zeroed (groups->n_groups * bags->n_bags * sizeof (gfloat));
-  gfloat *cells = floats_of (counts);
-  TpsGemm gemm = {
-    .m = groups->n_groups,
-    .n = (gsize) bags->dim,
-    .k = bags->n_bags,
-    .alpha = 1,
-    .a = floats_of (counts),
-    .b = gradient,
-    .c = row_gradients,
-  };
-
-  for (gsize u = 0; u < groups->n_groups; u++, cells += bags->n_bags)
-    for (gsize i = groups->starts[u]; i < groups->starts[u + 1]; i++)
-      cells[bag_of[groups->order[i]]] += bags->weights != NULL ? bags->weights[groups->order[i]]
-                                                               : 1;
-  tps_cpu_gemm (&gemm);
 }
 
 /* Adds the gradient of each maximum to the cell of its row. The rows are stored consecutively or,
@@ -390,11 +313,6 @@ tps_cpu_embedding_backward_rows (const TpsBags *bags, const gfloat *output_gradi
   groups = tps_cpu_groups_new (bags->indices, bags->n_indices);
   bag_of = bags_of_positions (bags);
   memcpy (unique_indices, groups->ids, groups->n_groups * sizeof unique_indices[0]);
-  if (counts_pay (bags, groups->n_groups))
-    {
-      group_by_counts (bags, groups, bag_of, gradient, row_gradients);
-      return groups->n_groups;
-    }
   room = tree_room (bags->n_indices, dim);
   for (gsize u = 0; u < groups->n_groups; u++)
     sum_group (bags, groups, u, bag_of, gradient, floats_of (room), row_gradients + u * dim);
@@ -416,25 +334,6 @@ max_backward (const TpsBags *bags, const gfloat *output_gradient, const gint64 *
       table_gradient[(gsize) argmax[cell] * dim + cell % dim] += output_gradient[cell];
 }
 
-/* Computes table_gradient [rows, dim] = counts' [rows, bags] times gradient [bags, dim]. */
-static void
-table_by_counts (const TpsBags *bags, const gfloat *gradient, gfloat *table_gradient)
-{
-  g_autoptr (TpsBuffer) counts = count_ids (bags);
-  TpsGemm gemm = {
-    .transpose_a = TRUE,
-    .m = (gsize) bags->rows,
-    .n = (gsize) bags->dim,
-    .k = bags->n_bags,
-    .alpha = 1,
-    .a = floats_of (counts),
-    .b = gradient,
-    .c = table_gradient,
-  };
-
-  tps_cpu_gemm (&gemm);
-}
-
 void
 tps_cpu_embedding_backward (const TpsBags *bags, const gfloat *output_gradient,
                             const gint64 *argmax, gfloat *table_gradient)
@@ -447,11 +346,6 @@ tps_cpu_embedding_backward (const TpsBags *bags, const gfloat *output_gradient,
   g_autoptr (TpsBuffer) room = NULL;
   gfloat *sum;
 
-  if (counts_pay (bags, (gsize) bags->rows))
-    {
-      table_by_counts (bags, gradient, table_gradient);
-      return;
-    }
   if (bags->rows * bags->dim > 0)
     memset (table_gradient, 0, (gsize) bags->rows * dim * sizeof table_gradient[0]);
   if (bags->pooling == TPS_POOLING_MAX)
