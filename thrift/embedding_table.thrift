@@ -25,7 +25,11 @@ enum Pooling {
   SUM = 1,
   /** the sum, divided once by the number of rows */
   MEAN = 2,
-  /** of each column; the first of equal values wins, and NaN wins over numbers */
+  /**
+   * The maximum of each column. Servers refuse it with INVALID_ARGUMENT: a client looks up the rows
+   * of the bags, finds the maxima, and pushes the gradients of the rows that hold them. The C and
+   * Python clients do this. There, the first of equal values wins, and NaN wins over numbers.
+   */
   MAX = 3
 }
 
@@ -219,11 +223,10 @@ service EmbeddingTable {
   /**
    * Propagates gradients of pooled outputs back to the rows of their bags. With SUM, each row of a
    * bag receives the gradient of the bag, times the weight of the row. With MEAN, each row receives
-   * the gradient divided by the number of rows. With MAX, the row that has the maximum of a column
-   * at the time of the push receives the gradient of this column. Then each table takes one step,
-   * as in apply_row_gradients, even if several gradients of the list name it. UNAVAILABLE: if a
-   * device was lost after some tables had taken their step, the message names these tables. A
-   * repeat with the same push id is then not applied, and gets the same error.
+   * the gradient divided by the number of rows. Then each table takes one step, as in
+   * apply_row_gradients, even if several gradients of the list name it. UNAVAILABLE: if a device was
+   * lost after some tables had taken their step, the message names these tables. A repeat with the
+   * same push id is then not applied, and gets the same error.
    */
   void apply_bag_gradients(1: list<BagGradient> gradients,
                            2: tensor.PushId push (presence = "optional"))

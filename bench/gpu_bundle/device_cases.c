@@ -388,7 +388,7 @@ static void
 pool (const Work *work, const Case *entry, const TpsBags *bags)
 {
   ops_of (work)->embedding_pool (work->stream, bags, dtype_of (entry), values_of (work),
-                                 a_of (work), NULL);
+                                 a_of (work));
 }
 
 static void
@@ -418,7 +418,7 @@ enqueue_backward_rows (const Work *work, const Case *entry)
 {
   TpsBags bags = bags_of (work, entry, GRADIENT_BAG_ROWS);
 
-  ops_of (work)->embedding_backward_rows (work->stream, &bags, b_of (work), NULL,
+  ops_of (work)->embedding_backward_rows (work->stream, &bags, b_of (work),
                                           tps_device_ids_of (work->found_ids), a_of (work),
                                           n_found_of (work, entry));
 }

@@ -162,7 +162,7 @@ run_share (Batch *batch, gsize begin, gsize end)
   else
     local->stream->device->ops->embedding_pool (
         local->stream, &bags, TPS_DTYPE_FLOAT32, floats_of (local->table),
-        (gfloat *) tps_tensor_data (&local->output) + begin * shape->dim, NULL);
+        (gfloat *) tps_tensor_data (&local->output) + begin * shape->dim);
 }
 
 static void

@@ -114,26 +114,24 @@ cuda_divide (TpsStream *stream, TpsDType dtype, gpointer average, gconstpointer 
 
 static void
 cuda_embedding_pool (TpsStream *stream, const TpsBags *bags, TpsDType dtype, gconstpointer table,
-                     gfloat *output, gint64 *argmax)
+                     gfloat *output)
 {
   TpsCudaStream *cuda = stream_of (stream);
 
   if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (
-        cuda, tps_cuda_embedding_pool (cuda->handle, bags, dtype, table, output, argmax),
-        "embedding_pool");
+    tps_cuda_stream_check (cuda, tps_cuda_embedding_pool (cuda->handle, bags, dtype, table, output),
+                           "embedding_pool");
 }
 
 static void
 cuda_embedding_backward (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
-                         const gint64 *argmax, gfloat *table_gradient)
+                         gfloat *table_gradient)
 {
   TpsCudaStream *cuda = stream_of (stream);
 
   if (tps_cuda_stream_enter (cuda))
     tps_cuda_stream_check (
-        cuda,
-        tps_cuda_embedding_backward (cuda->handle, bags, output_gradient, argmax, table_gradient),
+        cuda, tps_cuda_embedding_backward (cuda->handle, bags, output_gradient, table_gradient),
         "embedding_backward");
 }
 
@@ -281,15 +279,14 @@ cuda_coalesce_rows (TpsStream *stream, TpsDType dtype, const gint64 *indices, gi
 
 static void
 cuda_embedding_backward_rows (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
-                              const gint64 *argmax, gint64 *unique_indices, gfloat *row_gradients,
-                              gint64 *n_unique)
+                              gint64 *unique_indices, gfloat *row_gradients, gint64 *n_unique)
 {
   TpsCudaStream *cuda = stream_of (stream);
 
   if (tps_cuda_stream_enter (cuda))
     tps_cuda_stream_check (cuda,
                            tps_cuda_embedding_backward_rows (cuda->handle, bags, output_gradient,
-                                                             argmax, unique_indices, row_gradients,
+                                                             unique_indices, row_gradients,
                                                              n_unique),
                            "embedding_backward_rows");
 }

@@ -1,9 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The gradient of a table from the gradient of its bags. Positions are grouped by id, and their
- * contributions are added by the tree of tree.cuh. For MAX, the cells of the maxima are grouped
- * instead, and each cell counts as a row of one column. The work is memory-bound: one read of a row
- * of the output's gradient for each index, and the sort of groups.cu. */
+ * contributions are added by the tree of tree.cuh. The work is memory-bound: one read of a row of
+ * the output's gradient for each index, and the sort of groups.cu. */
 
 #include "cuda/kernels/bags.cuh"
 #include "cuda/kernels/kernels.h"
@@ -69,31 +68,6 @@ template <int V> struct BagTerms
   }
 };
 
-/* The contribution of a maximum: the gradient of its cell. */
-struct CellTerms
-{
-  using Sum = gfloat;
-  using Place = gsize;
-  using Loaded = Pack<gfloat, 1>;
-  const gfloat *gradient;
-
-  TPS_BODY Place
-  find (gsize position) const
-  {
-    return position;
-  }
-  TPS_BODY Loaded
-  load (Place place, gsize) const
-  {
-    return { { gradient[place] } };
-  }
-  TPS_BODY Pack<gfloat, 1>
-  value (Place, const Loaded &loaded) const
-  {
-    return loaded;
-  }
-};
-
 /* -- destinations of sums -- */
 
 /* Adds each sum to 0, so that -0 becomes 0. */
@@ -124,33 +98,6 @@ template <int V> struct UniqueRows
   }
 };
 
-/* Writes a cell of a unique row, and zeros up to the next cell that has a sum. The first such cell
- * of a row also writes the zeros before it. */
-struct UniqueCells
-{
-  Groups groups;
-  gfloat *row_gradients;
-  gsize dim;
-
-  TPS_BODY void
-  store (gsize group, gsize, const Pack<gfloat, 1> &sum) const
-  {
-    gsize i = groups.starts[group], next = groups.starts[group + 1];
-    guint32 number = groups.rows[i];
-    gfloat *row = row_gradients + (number - 1) * dim;
-    gsize column = groups.key_at (i) % dim, end = dim;
-
-    if (next < groups.n && groups.rows[next] == number && !groups.is_none (next))
-      end = groups.key_at (next) % dim;
-    if (i == 0 || groups.rows[i - 1] != number)
-      for (gsize c = 0; c < column; c++)
-        row[c] = 0;
-    row[column] = 0.0f + sum.at[0];
-    for (gsize c = column + 1; c < end; c++)
-      row[c] = 0;
-  }
-};
-
 /* -- sums of rows -- */
 
 /* Returns true if the bag of a position is not simply the number of the position. */
@@ -164,7 +111,6 @@ struct Backward
 {
   const TpsBags *bags;
   const gfloat *gradient;
-  const gint64 *argmax;
   GroupRequest request;
 };
 
@@ -194,38 +140,14 @@ sum_bags (cudaStream_t stream, Backward b, SinkOf sink_of)
                          scratch.take<typename T::Sums> (n_slots) });
 }
 
-/* As sum_bags(), for the cells of the maxima. */
-template <typename SinkOf>
-cudaError_t
-sum_cells (cudaStream_t stream, Backward b, SinkOf sink_of)
-{
-  using Sink = decltype (sink_of (Groups ()));
-  using T = Tree<1, CellTerms, Sink>;
-  Scratch scratch (stream);
-  Groups groups;
-  gsize n_slots = tree_slots (b.request.n_ids);
-  cudaError_t code;
-
-  b.request.n_extra_bytes = Scratch::bytes_of<typename T::Sums> (n_slots);
-  code = group_ids (stream, b.request, &scratch, &groups);
-  if (code != cudaSuccess)
-    return code;
-  return sum_groups (
-      stream,
-      T { groups, { b.gradient }, sink_of (groups), 1, scratch.take<typename T::Sums> (n_slots) });
-}
-
-/* Returns the description of the positions, or for MAX of the cells, to be grouped. */
 Backward
-backward_of (const TpsBags *bags, const gfloat *gradient, const gint64 *argmax)
+backward_of (const TpsBags *bags, const gfloat *gradient)
 {
-  bool is_max = bags->pooling == TPS_POOLING_MAX;
-  Backward b = { bags, gradient, argmax, {} };
+  Backward b = { bags, gradient, {} };
 
-  b.request.ids = is_max ? argmax : bags->indices;
-  b.request.n_ids = is_max ? bags->n_bags * (gsize) bags->dim : bags->n_indices;
-  b.request.dim = is_max ? (gsize) bags->dim : 0;
-  b.request.bound = is_max ? bags->rows * bags->dim : bags->rows;
+  b.request.ids = bags->indices;
+  b.request.n_ids = bags->n_indices;
+  b.request.bound = bags->rows;
   return b;
 }
 
@@ -255,11 +177,10 @@ sum_rows (cudaStream_t stream, const Backward &b, gfloat *row_gradients)
 
 cudaError_t
 tps_cuda_embedding_backward (cudaStream_t stream, const TpsBags *bags,
-                             const gfloat *output_gradient, const gint64 *argmax,
-                             gfloat *table_gradient)
+                             const gfloat *output_gradient, gfloat *table_gradient)
 {
   gsize n_cells = (gsize) bags->rows * (gsize) bags->dim;
-  Backward b = backward_of (bags, output_gradient, argmax);
+  Backward b = backward_of (bags, output_gradient);
   cudaError_t code;
 
   if (n_cells == 0)
@@ -267,10 +188,6 @@ tps_cuda_embedding_backward (cudaStream_t stream, const TpsBags *bags,
   code = cudaMemsetAsync (table_gradient, 0, n_cells * sizeof table_gradient[0], stream);
   if (code != cudaSuccess || b.request.n_ids == 0)
     return code;
-  if (bags->pooling == TPS_POOLING_MAX)
-    return sum_cells (stream, b, [=] (const Groups &groups) {
-      return DenseRows<1> { groups, (Pack<gfloat, 1> *) table_gradient, 1 };
-    });
   if (tps_cuda_geometry_columns ((gsize) bags->dim, output_gradient, table_gradient, nullptr) == 4)
     return sum_dense<4> (stream, b, table_gradient);
   return sum_dense<1> (stream, b, table_gradient);
@@ -278,20 +195,16 @@ tps_cuda_embedding_backward (cudaStream_t stream, const TpsBags *bags,
 
 cudaError_t
 tps_cuda_embedding_backward_rows (cudaStream_t stream, const TpsBags *bags,
-                                  const gfloat *output_gradient, const gint64 *argmax,
-                                  gint64 *unique_indices, gfloat *row_gradients, gint64 *n_unique)
+                                  const gfloat *output_gradient, gint64 *unique_indices,
+                                  gfloat *row_gradients, gint64 *n_unique)
 {
-  Backward b = backward_of (bags, output_gradient, argmax);
+  Backward b = backward_of (bags, output_gradient);
   gsize dim = (gsize) bags->dim;
 
   if (b.request.n_ids == 0 || bags->n_indices == 0)
     return cudaMemsetAsync (n_unique, 0, sizeof *n_unique, stream);
   b.request.unique_indices = unique_indices;
   b.request.n_unique = n_unique;
-  if (bags->pooling == TPS_POOLING_MAX)
-    return sum_cells (stream, b, [=] (const Groups &groups) {
-      return UniqueCells { groups, row_gradients, dim };
-    });
   if (tps_cuda_geometry_columns (dim, output_gradient, row_gradients, nullptr) == 4)
     return sum_rows<4> (stream, b, row_gradients);
   return sum_rows<1> (stream, b, row_gradients);

@@ -123,75 +123,6 @@ template <typename Type, int V> struct Gather
   }
 };
 
-template <typename Type, int V> struct Max
-{
-  using Elements = Pack<typename Type::Bits, V>;
-  using Values = Pack<gfloat, V>;
-  struct Item
-  {
-    Values value;
-    gint64 id[V];
-  };
-  TpsBags bags;
-  gsize n_packs; /* of a row */
-  const Elements *table;
-  Values *output;
-  gint64 *argmax;
-
-  /* Replaces the maximum by a larger value of `row`. A NaN wins. */
-  TPS_BODY void
-  take (Item *largest, const Values &row, gint64 id, bool is_first) const
-  {
-    for (int v = 0; v < V; v++)
-      {
-        gfloat x = row.at[v], max = largest->value.at[v];
-
-        if (is_first || x > max || (x != x && max == max))
-          {
-            largest->value.at[v] = x;
-            largest->id[v] = id;
-          }
-      }
-  }
-  TPS_BODY Item
-  load (gsize i) const
-  {
-    Cell cell = cell_of (i, n_packs);
-    gsize first = bag_start (bags, cell.row), end = bag_start (bags, cell.row + 1);
-    Item largest;
-
-    for (int v = 0; v < V; v++)
-      {
-        largest.value.at[v] = 0;
-        largest.id[v] = -1;
-      }
-    for (gsize position = first; position < end; position += kAhead)
-      {
-        int n = end - position < kAhead ? (int) (end - position) : kAhead;
-        Elements rows[kAhead];
-        gint64 ids[kAhead];
-
-        for (int a = 0; a < kAhead; a++)
-          if (a < n)
-            ids[a] = bags.indices[position + a];
-        for (int a = 0; a < kAhead; a++)
-          if (a < n)
-            rows[a] = table[(gsize) ids[a] * n_packs + cell.column];
-        for (int a = 0; a < kAhead; a++)
-          if (a < n)
-            take (&largest, values_of<Type, V> (rows[a]), ids[a], position + a == first);
-      }
-    return largest;
-  }
-  TPS_BODY void
-  store (gsize i, const Item &item) const
-  {
-    output[i] = item.value;
-    for (int v = 0; argmax != nullptr && v < V; v++)
-      argmax[i * V + v] = item.id[v];
-  }
-};
-
 /* The width of a team is the number of packs of a row, rounded up to 8, 16 or 32 threads. */
 template <typename Type, int V>
 cudaError_t
@@ -213,45 +144,40 @@ gather (cudaStream_t stream, const TpsBags *bags, const Pack<typename Type::Bits
 
 template <typename Type, int V>
 cudaError_t
-pool (cudaStream_t stream, const TpsBags *bags, gconstpointer table, gfloat *output, gint64 *argmax)
+pool (cudaStream_t stream, const TpsBags *bags, gconstpointer table, gfloat *output)
 {
   gsize n_packs = (gsize) bags->dim / V;
   auto from = (const Pack<typename Type::Bits, V> *) table;
   auto to = (Pack<gfloat, V> *) output;
 
-  if (bags->offsets == nullptr && bags->n_indices == bags->n_bags && bags->weights == nullptr
-      && argmax == nullptr)
+  if (bags->offsets == nullptr && bags->n_indices == bags->n_bags && bags->weights == nullptr)
     return gather<Type, V> (stream, bags, from, to);
-  if (bags->pooling == TPS_POOLING_MAX)
-    return each<1> (stream, bags->n_bags * n_packs,
-                    Max<Type, V> { *bags, n_packs, from, to, argmax });
   return each<1> (stream, bags->n_bags * n_packs, Pool<Type, V> { *bags, n_packs, from, to });
 }
 
 template <typename Type>
 cudaError_t
-pool_rows (cudaStream_t stream, const TpsBags *bags, gconstpointer table, gfloat *output,
-           gint64 *argmax)
+pool_rows (cudaStream_t stream, const TpsBags *bags, gconstpointer table, gfloat *output)
 {
   if (tps_cuda_geometry_columns ((gsize) bags->dim, table, output, NULL) == 4)
-    return pool<Type, 4> (stream, bags, table, output, argmax);
-  return pool<Type, 1> (stream, bags, table, output, argmax);
+    return pool<Type, 4> (stream, bags, table, output);
+  return pool<Type, 1> (stream, bags, table, output);
 }
 
 } /* namespace */
 
 cudaError_t
 tps_cuda_embedding_pool (cudaStream_t stream, const TpsBags *bags, TpsDType dtype,
-                         gconstpointer table, gfloat *output, gint64 *argmax)
+                         gconstpointer table, gfloat *output)
 {
   switch (dtype)
     {
     case TPS_DTYPE_FLOAT32:
-      return pool_rows<Float32> (stream, bags, table, output, argmax);
+      return pool_rows<Float32> (stream, bags, table, output);
     case TPS_DTYPE_FLOAT16:
-      return pool_rows<Float16> (stream, bags, table, output, argmax);
+      return pool_rows<Float16> (stream, bags, table, output);
     case TPS_DTYPE_BFLOAT16:
-      return pool_rows<BFloat16> (stream, bags, table, output, argmax);
+      return pool_rows<BFloat16> (stream, bags, table, output);
     default:
       return cudaErrorInvalidValue;
     }

@@ -18,7 +18,6 @@ template <typename Key> struct MakeKeys
 {
   using Item = Key;
   const gint64 *ids;
-  gsize dim; /* for cells; otherwise 0 */
   Key *keys;
   guint32 *positions;
   TpsBags bags;
@@ -27,9 +26,7 @@ template <typename Key> struct MakeKeys
   TPS_BODY Item
   load (gsize i) const
   {
-    gint64 id = ids[i];
-
-    return id < 0 || dim == 0 ? (Key) id : (Key) ((guint64) id * dim + cell_of (i, dim).column);
+    return (Key) ids[i];
   }
   TPS_BODY void
   store (gsize i, Item key) const
@@ -60,32 +57,11 @@ template <typename Key> struct MarkGroups
   }
 };
 
-/* Writes 1 for the first cell of each row, and 0 for the others. */
-template <typename Key> struct MarkRows
-{
-  using Item = guint32;
-  const Key *keys;
-  Key dim;
-  guint32 *marks;
-
-  TPS_BODY Item
-  load (gsize i) const
-  {
-    return keys[i] != (Key) -1 && (i == 0 || keys[i] / dim != keys[i - 1] / dim) ? 1 : 0;
-  }
-  TPS_BODY void
-  store (gsize i, Item mark) const
-  {
-    marks[i] = mark;
-  }
-};
-
 /* Finds the beginnings, the number and the ids of the groups. */
 struct FindGroups
 {
   using Item = int;
   Groups groups;
-  gsize dim; /* for cells; otherwise 0 */
   guint32 *starts, *n_groups;
   gint64 *unique_indices, *n_unique;
 
@@ -100,42 +76,24 @@ struct FindGroups
     guint32 number = groups.numbers[i];
 
     if (i == 0 || groups.numbers[i - 1] != number)
-      starts[number - 1] = (guint32) i;
-    if (unique_indices != nullptr && is_first_of_id (i))
-      unique_indices[id_number (i) - 1] = (gint64) (dim > 0 ? groups.key_at (i) / dim
-                                                            : groups.key_at (i));
-    if (i == groups.n - 1)
-      count (i, number);
-  }
-
-private:
-  /* Returns the number of the unique id, or of the unique row for cells, from 1. */
-  TPS_BODY guint32
-  id_number (gsize i) const
-  {
-    return dim > 0 ? groups.rows[i] : groups.numbers[i];
-  }
-  TPS_BODY bool
-  is_first_of_id (gsize i) const
-  {
-    return !groups.is_none (i) && (i == 0 || id_number (i - 1) != id_number (i));
-  }
-  TPS_BODY void
-  count (gsize last, guint32 number) const
-  {
-    guint32 n = groups.is_none (last) ? number - 1 : number;
-
+      {
+        starts[number - 1] = (guint32) i;
+        if (unique_indices != nullptr)
+          unique_indices[number - 1] = (gint64) groups.key_at (i);
+      }
+    if (i < groups.n - 1)
+      return;
     starts[number] = (guint32) groups.n;
-    *n_groups = n;
+    *n_groups = number;
     if (n_unique != nullptr)
-      *n_unique = dim > 0 ? groups.rows[last] : n;
+      *n_unique = number;
   }
 };
 
 template <typename Key> struct Arrays
 {
   Pairs<Key> pairs;
-  guint32 *numbers, *rows, *starts, *n_groups, *bag_of;
+  guint32 *numbers, *starts, *n_groups, *bag_of;
   Temporary temporary;
 };
 
@@ -162,16 +120,15 @@ allocate (cudaStream_t stream, const GroupRequest &request, int n_bits, Scratch 
           Arrays<Key> *a)
 {
   gsize n = request.n_ids;
-  gsize n_rows = request.dim > 0 ? n : 0;
   gsize n_bag_of = request.bags != nullptr ? n : 0;
   cudaError_t code = measure<Key> (stream, n, n_bits, &a->temporary);
 
   if (code == cudaSuccess)
-    code = scratch->allocate (
-        2 * Scratch::bytes_of<Key> (n) + 3 * Scratch::bytes_of<guint32> (n)
-        + Scratch::bytes_of<guint32> (n_rows) + Scratch::bytes_of<guint32> (n_bag_of)
-        + Scratch::bytes_of<guint32> (n + 1) + Scratch::bytes_of<guint32> (1)
-        + Scratch::bytes_of<guint8> (a->temporary.n_bytes) + request.n_extra_bytes);
+    code = scratch->allocate (2 * Scratch::bytes_of<Key> (n) + 3 * Scratch::bytes_of<guint32> (n)
+                              + Scratch::bytes_of<guint32> (n_bag_of)
+                              + Scratch::bytes_of<guint32> (n + 1) + Scratch::bytes_of<guint32> (1)
+                              + Scratch::bytes_of<guint8> (a->temporary.n_bytes)
+                              + request.n_extra_bytes);
   if (code != cudaSuccess)
     return code;
   for (int half = 0; half < 2; half++)
@@ -180,22 +137,11 @@ allocate (cudaStream_t stream, const GroupRequest &request, int n_bits, Scratch 
       a->pairs.positions[half] = scratch->take<guint32> (n);
     }
   a->numbers = scratch->take<guint32> (n);
-  a->rows = scratch->take<guint32> (n_rows);
   a->starts = scratch->take<guint32> (n + 1);
   a->n_groups = scratch->take<guint32> (1);
   a->bag_of = n_bag_of > 0 ? scratch->take<guint32> (n_bag_of) : nullptr;
   a->temporary.memory = scratch->take<guint8> (a->temporary.n_bytes);
   return cudaSuccess;
-}
-
-/* Marks first members and numbers them, by a running sum of the marks. */
-template <typename Marks>
-cudaError_t
-number (cudaStream_t stream, Temporary *temporary, gsize n, const Marks &marks)
-{
-  cudaError_t code = each<4> (stream, n, marks);
-
-  return code == cudaSuccess ? sum_inclusive (stream, temporary, marks.marks, n) : code;
 }
 
 template <typename Key>
@@ -210,7 +156,6 @@ groups_of (const Arrays<Key> &a, gsize n)
   groups.keys64 = sizeof (Key) == 8 ? (const guint64 *) keys : nullptr;
   groups.order = a.pairs.positions[a.pairs.current];
   groups.numbers = a.numbers;
-  groups.rows = a.rows;
   groups.starts = a.starts;
   groups.n_groups = a.n_groups;
   groups.bag_of = a.bag_of;
@@ -228,7 +173,7 @@ group (cudaStream_t stream, const GroupRequest &request, int n_bits, Scratch *sc
 
   if (code == cudaSuccess)
     code = each<4> (stream, n,
-                    MakeKeys<Key> { request.ids, request.dim, a.pairs.keys[0], a.pairs.positions[0],
+                    MakeKeys<Key> { request.ids, a.pairs.keys[0], a.pairs.positions[0],
                                     request.bags != nullptr ? *request.bags : TpsBags {},
                                     a.bag_of });
   if (code == cudaSuccess)
@@ -237,13 +182,13 @@ group (cudaStream_t stream, const GroupRequest &request, int n_bits, Scratch *sc
     return code;
   *groups = groups_of (a, n);
   const Key *keys = a.pairs.keys[a.pairs.current];
-  code = number (stream, &a.temporary, n, MarkGroups<Key> { keys, a.numbers });
-  if (code == cudaSuccess && request.dim > 0)
-    code = number (stream, &a.temporary, n, MarkRows<Key> { keys, (Key) request.dim, a.rows });
+  code = each<4> (stream, n, MarkGroups<Key> { keys, a.numbers });
   if (code == cudaSuccess)
-    code = each<4> (stream, n,
-                    FindGroups { *groups, request.dim, a.starts, a.n_groups, request.unique_indices,
-                                 request.n_unique });
+    code = sum_inclusive (stream, &a.temporary, a.numbers, n);
+  if (code == cudaSuccess)
+    code = each<4> (
+        stream, n,
+        FindGroups { *groups, a.starts, a.n_groups, request.unique_indices, request.n_unique });
   return code;
 }
 

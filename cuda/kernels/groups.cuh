@@ -16,20 +16,14 @@ constexpr gsize kMaxIds = G_MAXUINT32 - 1;
 
 struct GroupRequest
 {
-  /* The ids [n_ids]; -1 belongs to no group. */
-  const gint64 *ids;
-  gsize n_ids; /* > 0 */
-  /* 0: ids are grouped. Otherwise `ids` is [n_ids / dim, dim], and cells are grouped, whose keys
-   * are ids[i] * dim + i % dim. */
-  gsize dim;
-  /* Keys are in [0, bound) or -1; 0 means any id that is not negative. */
-  gint64 bound;
+  const gint64 *ids; /* [n_ids], the keys */
+  gsize n_ids;       /* > 0 */
+  gint64 bound;      /* ids are in [0, bound); 0 means any id that is not negative */
   /* The bags whose positions are grouped and numbered, at most 2^32 - 1; NULL: bags have no
    * numbers. */
   const TpsBags *bags;
 
-  /* Outputs: the unique ids, ascending, and their number. For cells, these are the unique rows of
-   * the cells. Both may be NULL. */
+  /* Outputs: the unique ids, ascending, and their number. Both may be NULL. */
   gint64 *unique_indices;
   gint64 *n_unique;
 
@@ -41,12 +35,11 @@ struct GroupRequest
  * with ascending positions. Keys are ascending. */
 struct Groups
 {
-  gsize n;                 /* sorted positions; positions without a group come last */
+  gsize n;                 /* sorted positions */
   const guint32 *keys32;   /* [n] sorted keys; NULL = the keys have 64 bits */
   const guint64 *keys64;   /* [n] sorted keys; NULL = the keys have 32 bits */
   const guint32 *order;    /* [n] positions in the order of their keys */
   const guint32 *numbers;  /* [n] the group of a sorted position, from 1 */
-  const guint32 *rows;     /* [n] for cells: the index of the unique row, from 1 */
   const guint32 *starts;   /* [n + 1] */
   const guint32 *bag_of;   /* [n] the bag of an input position; NULL without bags */
   const guint32 *n_groups; /* [1] */
@@ -56,12 +49,6 @@ struct Groups
   key_at (gsize i) const
   {
     return keys32 != nullptr ? keys32[i] : keys64[i];
-  }
-  /* Returns true if sorted position `i` belongs to no group. */
-  TPS_BODY bool
-  is_none (gsize i) const
-  {
-    return keys32 != nullptr ? keys32[i] == G_MAXUINT32 : keys64[i] == G_MAXUINT64;
   }
 };
 

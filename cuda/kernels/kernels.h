@@ -54,21 +54,18 @@ cudaError_t tps_cuda_coalesce_rows (cudaStream_t stream, TpsDType dtype, const g
                                     gint64 *unique_indices, gpointer sums, gint64 *n_unique);
 
 /* Pools the rows of each bag into output [n_bags, dim]. `table` is [rows, dim] of FLOAT32, FLOAT16
- * or BFLOAT16. `argmax` [n_bags, dim] is for MAX only, and may be NULL. */
+ * or BFLOAT16. */
 cudaError_t tps_cuda_embedding_pool (cudaStream_t stream, const TpsBags *bags, TpsDType dtype,
-                                     gconstpointer table, gfloat *output, gint64 *argmax);
+                                     gconstpointer table, gfloat *output);
 /* Writes table_gradient [rows, dim], the dense gradient of a table, from output_gradient [n_bags,
- * dim]. `argmax` is used for MAX only. Takes scratch memory. Errors: also cudaErrorInvalidValue
- * (2^32 - 1 indices or more; for MAX, bags * dim). */
+ * dim]. Takes scratch memory. Errors: also cudaErrorInvalidValue (2^32 - 1 indices or more). */
 cudaError_t tps_cuda_embedding_backward (cudaStream_t stream, const TpsBags *bags,
-                                         const gfloat *output_gradient, const gint64 *argmax,
-                                         gfloat *table_gradient);
+                                         const gfloat *output_gradient, gfloat *table_gradient);
 /* As tps_cuda_embedding_backward(), but writes the gradient as *n_unique rows: their ids to
  * `unique_indices` [capacity], and the rows to `row_gradients` [capacity, dim]. */
 cudaError_t tps_cuda_embedding_backward_rows (cudaStream_t stream, const TpsBags *bags,
-                                              const gfloat *output_gradient, const gint64 *argmax,
-                                              gint64 *unique_indices, gfloat *row_gradients,
-                                              gint64 *n_unique);
+                                              const gfloat *output_gradient, gint64 *unique_indices,
+                                              gfloat *row_gradients, gint64 *n_unique);
 
 /* Adds bias [columns] to each row of values [rows, columns]. */
 cudaError_t tps_cuda_bias_add (cudaStream_t stream, gfloat *values, const gfloat *bias, gsize rows,

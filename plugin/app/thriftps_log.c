@@ -96,7 +96,7 @@ end_check (const TpsLogReport *report, gboolean is_whole, const GError *error)
   fflush (stdout);
   if (is_whole)
     return 0;
-  text = report->last_lsn != 0
+  text = report->last_lsn != 0 && error->code != TPS_ERROR_INVALID_ARGUMENT
              ? g_strdup_printf ("%s; records are intact up to LSN %" G_GINT64_FORMAT
                                 ": restore a copy of the directory, or keep only these records "
                                 "with truncate --last-lsn",

@@ -50,8 +50,8 @@ typedef enum
 {
   TPS_POOLING_SUM = 1,
   TPS_POOLING_MEAN = 2,
-  TPS_POOLING_MAX = 3,
-} TpsPooling; /* the numeric values are part of the wire format */
+  TPS_POOLING_MAX = 3, /* only clients pool with it: no operation of a device takes it */
+} TpsPooling;          /* the numeric values are part of the wire format */
 
 /* Bags of rows of a [rows, dim] table. Bag b has indices [offsets[b], offsets[b + 1]); the last bag
  * ends at n_indices. If offsets is NULL, every bag has n_indices / n_bags indices. The output of an
@@ -248,28 +248,24 @@ typedef struct
                          gconstpointer values, gsize n_rows, gsize dim, gint64 *unique_indices,
                          gpointer sums, gint64 *n_unique);
 
-  /* Computes output [n_bags, dim]: the sum, mean (sum / count) or maximum of the rows of `table` in
-   * each bag, in the given order. `dtype`, the type of the table, must be FLOAT32, FLOAT16 or
-   * BFLOAT16; elements are converted to FLOAT32 first. `argmax` [n_bags, dim] must be NULL except
-   * for MAX, where it may be NULL. It receives the row of each maximum (the first of equal values;
-   * a NaN wins), and -1 for empty bags. */
+  /* Computes output [n_bags, dim]: the sum or mean (sum / count) of the rows of `table` in each
+   * bag, in the given order. `dtype`, the type of the table, must be FLOAT32, FLOAT16 or BFLOAT16;
+   * elements are converted to FLOAT32 first. */
   void (*embedding_pool) (TpsStream *stream, const TpsBags *bags, TpsDType dtype,
-                          gconstpointer table, gfloat *output, gint64 *argmax);
+                          gconstpointer table, gfloat *output);
   /* Computes the dense gradient of the table from the gradient of the output [n_bags, dim].
    * table_gradient [rows, dim] is written completely: 0 plus the contributions to each row, in the
-   * order of the indices, as a tree. For MAX, the contributions to each cell are added in the order
-   * of the bags, and `argmax` must be the output of embedding_pool; otherwise it is not used. */
+   * order of the indices, as a tree. */
   void (*embedding_backward) (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
-                              const gint64 *argmax, gfloat *table_gradient);
+                              gfloat *table_gradient);
   /* As embedding_backward, but returns the gradient as rows: ascending, unique ids with one row
-   * each. A row is the sum of its contributions without the leading 0, except that for MAX each
-   * cell starts at 0. `unique_indices` must be [capacity] and `row_gradients` [capacity, dim],
-   * where capacity is at least min (rows, n_indices), or min (rows, n_bags * dim) for MAX.
-   * *n_unique is as for coalesce_rows. It can be passed to update_rows (`n_used`), so that a step
-   * of a table need not wait for the number. */
+   * each. A row is the sum of its contributions without the leading 0. `unique_indices` must be
+   * [capacity] and `row_gradients` [capacity, dim], where capacity is at least min (rows,
+   * n_indices). *n_unique is as for coalesce_rows. It can be passed to update_rows (`n_used`), so
+   * that a step of a table need not wait for the number. */
   void (*embedding_backward_rows) (TpsStream *stream, const TpsBags *bags,
-                                   const gfloat *output_gradient, const gint64 *argmax,
-                                   gint64 *unique_indices, gfloat *row_gradients, gint64 *n_unique);
+                                   const gfloat *output_gradient, gint64 *unique_indices,
+                                   gfloat *row_gradients, gint64 *n_unique);
 
   /* c = alpha * op (a) op (b) + beta * c. */
   void (*gemm) (TpsStream *stream, const TpsGemm *gemm);

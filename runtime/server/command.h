@@ -5,8 +5,8 @@
  * The state of a server is a function of its commands in LSN order. A server that applies the
  * records of another server, one by one, has the same bits in every row, optimizer state and model.
  * A record therefore holds the content of the request and the decisions that were made when the
- * command took effect: the rows that were the maxima of MAX bags, the tables whose step was skipped
- * because their device had failed, and whether the request was answered with an error.
+ * command took effect: the tables whose step was skipped because their device had failed, and
+ * whether the request was answered with an error.
  *
  * Everything in a record is borrowed. Values are read-only.
  */
@@ -64,10 +64,6 @@ typedef struct
 {
   guint n_gradients;
   const TpsBagGradient *gradients;
-  /* [n_gradients]: for each MAX gradient, the slots of the rows that were the maxima, INT64
-   * [bags, dim], with -1 for an empty bag; NULL for other gradients. The array is NULL if no
-   * gradient is MAX. */
-  const gint64 *const *maxima;
 } TpsCommandBags;
 
 typedef struct

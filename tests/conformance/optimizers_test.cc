@@ -211,8 +211,8 @@ TEST_P (Optimizers, TheNumberOfRowsMayBeKnownToTheDeviceAlone)
                                   counted.data (),
                                   TPS_DTYPE_FLOAT32,
                                   {} };
-          ops->embedding_backward_rows (stream, &bags, device_gradients.data (), nullptr,
-                                        unique.data (), sums.data (), counted.data ());
+          ops->embedding_backward_rows (stream, &bags, device_gradients.data (), unique.data (),
+                                        sums.data (), counted.data ());
           ops->update_rows (stream, &wanted, 1, &update);
 
           for (size_t i = 0; i < ids.size (); i++)

@@ -122,16 +122,11 @@ divide (TpsDType dtype, void *average, const void *sum, double divisor, size_t n
 }
 
 static void
-pool_bag (const Bags &bags, size_t bag, const float *table, float *output, int64_t *argmax)
+pool_bag (const Bags &bags, size_t bag, const float *table, float *output)
 {
   bool is_first = true;
 
-  for (int64_t d = 0; d < bags.dim; d++)
-    {
-      output[d] = 0;
-      if (argmax != nullptr)
-        argmax[d] = -1;
-    }
+  std::fill_n (output, bags.dim, 0.0f);
   for (size_t i = bags.begin (bag); i < bags.end (bag); i++, is_first = false)
     for (int64_t d = 0; d < bags.dim; d++)
       {
@@ -139,14 +134,7 @@ pool_bag (const Bags &bags, size_t bag, const float *table, float *output, int64
 
         if (!bags.weights.empty ())
           x = bags.weights[i] * x;
-        if (bags.pooling != TPS_POOLING_MAX)
-          output[d] = is_first ? x : output[d] + x;
-        else if (is_first || x > output[d] || (std::isnan (x) && !std::isnan (output[d])))
-          {
-            output[d] = x;
-            if (argmax != nullptr)
-              argmax[d] = bags.indices[i];
-          }
+        output[d] = is_first ? x : output[d] + x;
       }
   if (bags.pooling == TPS_POOLING_MEAN && !is_first)
     for (int64_t d = 0; d < bags.dim; d++)
@@ -154,11 +142,10 @@ pool_bag (const Bags &bags, size_t bag, const float *table, float *output, int64
 }
 
 void
-pool (const Bags &bags, const float *table, float *output, int64_t *argmax)
+pool (const Bags &bags, const float *table, float *output)
 {
   for (size_t bag = 0; bag < bags.offsets.size (); bag++)
-    pool_bag (bags, bag, table, output + bag * bags.dim,
-              argmax != nullptr ? argmax + bag * bags.dim : nullptr);
+    pool_bag (bags, bag, table, output + bag * bags.dim);
 }
 
 static float
@@ -170,8 +157,7 @@ contribution (const Bags &bags, size_t bag, size_t position, float x)
 }
 
 void
-pool_backward (const Bags &bags, const float *output_gradient, const int64_t *argmax,
-               float *table_gradient)
+pool_backward (const Bags &bags, const float *output_gradient, float *table_gradient)
 {
   std::map<int64_t, std::vector<float>> terms; // by cell of the table
 
@@ -179,10 +165,7 @@ pool_backward (const Bags &bags, const float *output_gradient, const int64_t *ar
     {
       const float *gradient = output_gradient + bag * bags.dim;
 
-      for (int64_t d = 0; bags.pooling == TPS_POOLING_MAX && d < bags.dim; d++)
-        if (argmax[bag * bags.dim + d] >= 0)
-          terms[argmax[bag * bags.dim + d] * bags.dim + d].push_back (gradient[d]);
-      for (size_t i = bags.begin (bag); bags.pooling != TPS_POOLING_MAX && i < bags.end (bag); i++)
+      for (size_t i = bags.begin (bag); i < bags.end (bag); i++)
         for (int64_t d = 0; d < bags.dim; d++)
           terms[bags.indices[i] * bags.dim + d].push_back (
               contribution (bags, bag, i, gradient[d]));

@@ -70,11 +70,10 @@ struct Bags
   }
 };
 
-// Pools each bag into a row of `output`. With MAX, it stores the row of each maximum in `argmax`.
-void pool (const Bags &bags, const float *table, float *output, int64_t *argmax);
+// Pools each bag into a row of `output`.
+void pool (const Bags &bags, const float *table, float *output);
 // `table_gradient` is dense: [rows, dim].
-void pool_backward (const Bags &bags, const float *output_gradient, const int64_t *argmax,
-                    float *table_gradient);
+void pool_backward (const Bags &bags, const float *output_gradient, float *table_gradient);
 
 void gemm (const TpsGemm &gemm, float *c);
 

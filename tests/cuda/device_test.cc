@@ -318,8 +318,8 @@ TEST_F (Device, AStepOfATableIsAFewLaunchesAndNoWait)
         };
         ASSERT_TRUE (tps_optimizer_spec_resolve (&spec, "optimizer", nullptr));
         fake_cuda_reset ();
-        device->ops->embedding_backward_rows (stream, &bags, gradient.data (), nullptr,
-                                              unique.data (), sums.data (), &n_unique);
+        device->ops->embedding_backward_rows (stream, &bags, gradient.data (), unique.data (),
+                                              sums.data (), &n_unique);
         device->ops->update_rows (stream, &spec, 1, &update);
         EXPECT_EQ (fake_cuda_count_calls ("launch"), n_launches) << n_ids;
         EXPECT_EQ (fake_cuda_count_calls ("cudaMallocAsync"), 1);

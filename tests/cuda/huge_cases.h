@@ -194,11 +194,10 @@ run_bags (Memory *memory, gsize n, int *n_wrong)
       .fill (TPS_DTYPE_FLOAT32, table, 1, kTableRows)
       .fill (TPS_DTYPE_FLOAT32, gradient, 1, n_bags)
       .then ([&] {
-        return tps_cuda_embedding_pool (nullptr, &bags, TPS_DTYPE_FLOAT32, table, output, nullptr);
+        return tps_cuda_embedding_pool (nullptr, &bags, TPS_DTYPE_FLOAT32, table, output);
       })
       .then ([&] {
-        return tps_cuda_embedding_backward_rows (nullptr, &bags, gradient, nullptr, unique, rows,
-                                                 n_unique);
+        return tps_cuda_embedding_backward_rows (nullptr, &bags, gradient, unique, rows, n_unique);
       })
       .read (&got, rows, 1);
   *n_wrong = got != (gfloat) n;
@@ -206,42 +205,12 @@ run_bags (Memory *memory, gsize n, int *n_wrong)
   return steps.code;
 }
 
-inline Need
-need_of_maxima (gsize n)
-{
-  return { grouping_bytes (n, 1, sizeof (gfloat)) + kTableRows * kBagRows * sizeof (gfloat),
-           n * (sizeof (gint64) + sizeof (gfloat)) };
-}
-
-/* All maxima come from row 5. The kernel groups cells. */
-inline cudaError_t
-run_maxima (Memory *memory, gsize n, int *n_wrong)
-{
-  gsize dim = kBagRows, n_bags = n / dim;
-  gint64 *argmax = memory->input<gint64> (n);
-  gfloat *gradient = memory->input<gfloat> (n);
-  gfloat *table_gradient = memory->output<gfloat> (kTableRows * dim);
-  TpsBags bags = {};
-  Steps steps (*memory);
-
-  bags.rows = kTableRows;
-  bags.dim = (gint64) dim;
-  bags.n_indices = bags.n_bags = n_bags;
-  bags.pooling = TPS_POOLING_MAX;
-  steps.fill (TPS_DTYPE_INT64, argmax, 5, n).fill (TPS_DTYPE_FLOAT32, gradient, 1, n).then ([&] {
-    return tps_cuda_embedding_backward (nullptr, &bags, gradient, argmax, table_gradient);
-  });
-  check (&steps, table_gradient + 5 * dim, dim, (gfloat) n_bags, n_wrong);
-  return steps.code;
-}
-
-/* Cases with more than 2^31 and 2^32 elements, and with more than 2^31 ids and cells. */
+/* Cases with more than 2^31 and 2^32 elements, and with more than 2^31 ids. */
 constexpr Case kCases[] = {
   { "sum", kTwo31 + 17, need_of_sums, run_sums },
   { "sum", 2 * kTwo31 + 17, need_of_sums, run_sums },
   { "coalesce", kTwo31 + kBagRows, need_of_coalesce, run_coalesce },
   { "bags", kTwo31 + kBagRows, need_of_bags, run_bags },
-  { "maxima", kTwo31 + kBagRows, need_of_maxima, run_maxima },
 };
 
 } /* namespace huge_arrays */

@@ -125,62 +125,48 @@ TEST_F (HugeTables, PoolingReadsRowsBeyond32Bits)
 {
   for (int64_t rows : kRows)
     for (int64_t dim : { 4, 3 })
-      for (TpsPooling pooling : { TPS_POOLING_SUM, TPS_POOLING_MAX })
-        {
-          std::vector<int64_t> ids = ids_below (rows);
-          std::vector<float> output (ids.size () * dim), wanted;
-          std::vector<int64_t> argmax (output.size ()), maxima;
-          SparseArray<float> table (rows * dim);
-          TpsBags bags = bags_of (ids, rows, dim, pooling);
+      {
+        std::vector<int64_t> ids = ids_below (rows);
+        std::vector<float> output (ids.size () * dim), wanted;
+        SparseArray<float> table (rows * dim);
+        TpsBags bags = bags_of (ids, rows, dim, TPS_POOLING_SUM);
 
-          for (int64_t id : ids)
-            for (int64_t d = 0; d < dim; d++)
-              table[id * dim + d] = cell_of (id, d);
-          for (int64_t id : ids)
-            for (int64_t d = 0; d < dim; d++)
-              {
-                wanted.push_back (cell_of (id, d));
-                maxima.push_back (id);
-              }
-          ops->embedding_pool (stream, &bags, TPS_DTYPE_FLOAT32, table.data (), output.data (),
-                               pooling == TPS_POOLING_MAX ? argmax.data () : nullptr);
-          EXPECT_EQ (failure (), "");
-          EXPECT_EQ (output, wanted) << rows << " " << dim;
-          if (pooling == TPS_POOLING_MAX)
-            {
-              EXPECT_EQ (argmax, maxima) << rows << " " << dim;
-            }
-        }
+        for (int64_t id : ids)
+          for (int64_t d = 0; d < dim; d++)
+            table[id * dim + d] = cell_of (id, d);
+        for (int64_t id : ids)
+          for (int64_t d = 0; d < dim; d++)
+            wanted.push_back (cell_of (id, d));
+        ops->embedding_pool (stream, &bags, TPS_DTYPE_FLOAT32, table.data (), output.data ());
+        EXPECT_EQ (failure (), "");
+        EXPECT_EQ (output, wanted) << rows << " " << dim;
+      }
 }
 
 TEST_F (HugeTables, GradientsOfRowsBeyond32BitsAreGroupedByAllTheirBits)
 {
   for (int64_t rows : kRows)
-    for (TpsPooling pooling : { TPS_POOLING_SUM, TPS_POOLING_MAX })
-      {
-        constexpr int64_t dim = 4;
-        std::vector<int64_t> ids = ids_below (rows), unique (ids.size (), -1);
-        std::vector<int64_t> wanted = ids, argmax;
-        std::vector<float> gradient (ids.size () * dim, 1), sums (ids.size () * dim);
-        TpsBags bags = bags_of (ids, rows, dim, pooling);
-        int64_t n_unique = -1;
+    {
+      constexpr int64_t dim = 4;
+      std::vector<int64_t> ids = ids_below (rows), unique (ids.size (), -1), wanted = ids;
+      std::vector<float> gradient (ids.size () * dim, 1), sums (ids.size () * dim);
+      TpsBags bags = bags_of (ids, rows, dim, TPS_POOLING_SUM);
+      int64_t n_unique = -1;
 
-        for (int64_t id : ids)
-          argmax.insert (argmax.end (), dim, id);
-        std::sort (wanted.begin (), wanted.end ());
-        wanted.erase (std::unique (wanted.begin (), wanted.end ()), wanted.end ());
-        ops->embedding_backward_rows (stream, &bags, gradient.data (), argmax.data (),
-                                      unique.data (), sums.data (), &n_unique);
-        EXPECT_EQ (failure (), "");
-        ASSERT_EQ (n_unique, static_cast<int64_t> (wanted.size ())) << rows << " " << pooling;
-        unique.resize (wanted.size ());
-        EXPECT_EQ (unique, wanted) << rows << " " << pooling;
-        for (size_t u = 0; u < wanted.size (); u++)
-          for (int64_t d = 0; d < dim; d++)
-            EXPECT_EQ (sums[u * dim + d],
-                       static_cast<float> (std::count (ids.begin (), ids.end (), wanted[u])))
-                << rows << " " << pooling << " row " << wanted[u];
-      }
+      std::sort (wanted.begin (), wanted.end ());
+      wanted.erase (std::unique (wanted.begin (), wanted.end ()), wanted.end ());
+      ops->embedding_backward_rows (stream, &bags, gradient.data (), unique.data (), sums.data (),
+                                    &n_unique);
+      EXPECT_EQ (failure (), "");
+      ASSERT_EQ (n_unique, static_cast<int64_t> (wanted.size ())) << rows;
+      unique.resize (wanted.size ());
+      EXPECT_EQ (unique, wanted) << rows;
+      for (size_t u = 0; u < wanted.size (); u++)
+        for (int64_t d = 0; d < dim; d++)
+          EXPECT_EQ (sums[u * dim + d],
+                     static_cast<float> (std::count (ids.begin (), ids.end (), wanted[u])))
+              << rows << " row " << wanted[u];
+    }
 }
 
 TEST_F (HugeTables, OptimizersUpdateRowsBeyond32Bits)
@@ -272,14 +258,10 @@ TEST_F (HugeTables, MoreIdsThanPositionsAreRefused)
   bags.n_bags = n;
   ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, &id, 0, &row, n, 1, &id, &row, &n_unique);
   EXPECT_THAT (failure (), testing::HasSubstr ("coalesce_rows"));
-  for (TpsPooling pooling : { TPS_POOLING_SUM, TPS_POOLING_MAX })
-    {
-      ops->stream_free (stream);
-      stream = ops->stream_new (device, nullptr);
-      bags.pooling = pooling;
-      ops->embedding_backward_rows (stream, &bags, &row, &id, &id, &row, &n_unique);
-      EXPECT_THAT (failure (), testing::HasSubstr ("embedding_backward_rows")) << pooling;
-    }
+  ops->stream_free (stream);
+  stream = ops->stream_new (device, nullptr);
+  ops->embedding_backward_rows (stream, &bags, &row, &id, &row, &n_unique);
+  EXPECT_THAT (failure (), testing::HasSubstr ("embedding_backward_rows"));
 }
 
 } // namespace

@@ -70,8 +70,8 @@ public:
   cudaError_t
   enqueue (cudaStream_t stream)
   {
-    cudaError_t code = tps_cuda_embedding_backward_rows (stream, &bags_, gradient_, nullptr,
-                                                         unique_, sums_, n_unique_);
+    cudaError_t code = tps_cuda_embedding_backward_rows (stream, &bags_, gradient_, unique_, sums_,
+                                                         n_unique_);
 
     return code == cudaSuccess ? tps_cuda_rowwise_adagrad_rows (stream, &step_, &update_) : code;
   }

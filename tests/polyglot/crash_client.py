@@ -42,7 +42,7 @@ def push_all(calls, client, sequence):
         try:
             calls.apply_bag_gradients(
                 [bags("shared", Pooling.SUM, 4, client, sequence),
-                 bags("own%d" % client, Pooling.MAX, 3, client, sequence), mark(client)],
+                 bags("own%d" % client, Pooling.MEAN, 3, client, sequence), mark(client)],
                 PushId("client%d" % client, sequence))
         except (TTransportException, OSError, EOFError):
             print("lost", sequence, flush=True)

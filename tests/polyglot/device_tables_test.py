@@ -44,7 +44,7 @@ class DeviceTables(unittest.TestCase):
                 calls.create_table(spec(name, **place))
             for step in range(6):
                 indices = [dice.randrange(ROWS) for _ in range(50)]
-                pooling = (Pooling.SUM, Pooling.MEAN, Pooling.MAX)[step % 3]
+                pooling = (Pooling.SUM, Pooling.MEAN)[step % 2]
                 rows = [dice.uniform(-1, 1) for _ in range(50 * DIM)]
                 bags = [dice.uniform(-1, 1) for _ in range(3 * DIM)]
                 for name in PLACES:

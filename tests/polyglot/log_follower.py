@@ -15,7 +15,7 @@ HOLE, CREATE_TABLE, DROP_TABLE, APPLY_ROWS, APPLY_BAGS = range(5)
 ASSIGN_ROWS = 8
 SKIPPED = 1
 SGD, ADAGRAD = 1, 2
-SUM, MEAN, MAX = 1, 2, 3
+SUM, MEAN = 1, 2
 LETTERS = {1: "f", 6: "q"}  # of dtypes
 DTYPES = {"F32": "f", "I64": "q"}
 
@@ -246,13 +246,12 @@ class Follower:
         sums = {name: {} for name, _, _ in named}
         for _ in range(body.read("I")):
             name, pooling = body.text(), body.read("B")
-            indices, offsets, weights, gradient, maxima = [body.tensor() for _ in range(5)]
+            indices, offsets, weights, gradient = [body.tensor() for _ in range(4)]
+            if pooling not in (SUM, MEAN) or body.read("B") != 0:
+                raise Damaged("pooling %d, which only earlier servers apply" % pooling)
             dim = self.tables[name].dim
             for bag, begin in enumerate(offsets):
                 of_bag = gradient[bag * dim:(bag + 1) * dim]
-                if pooling == MAX:
-                    add_maxima(sums[name], maxima[bag * dim:(bag + 1) * dim], of_bag)
-                    continue
                 end = offsets[bag + 1] if bag + 1 < len(offsets) else len(indices)
                 for i in range(begin, end):
                     factor = weights[i] if weights else 1.0
@@ -264,10 +263,3 @@ class Follower:
 def add(sums, row, gradient):
     """Exact for integers, in any order."""
     sums[row] = [f32(a + b) for a, b in zip(sums.get(row, [0.0] * len(gradient)), gradient)]
-
-
-def add_maxima(sums, rows, gradient):
-    """The gradient of each column belongs to the row of its maximum; an empty bag has none."""
-    for i, row in enumerate(rows):
-        if row >= 0:
-            add(sums, row, [g if i == k else 0.0 for k, g in enumerate(gradient)])

@@ -13,7 +13,7 @@ from thriftps.embedding_table import EmbeddingTable
 from thriftps.embedding_table.ttypes import (BagGradient, BagQuery, Initializer, InitializerKind,
                                              Pooling, TableSpec)
 from thriftps.node import Node
-from thriftps.node.ttypes import ErrorCode
+from thriftps.node.ttypes import ErrorCode, ServiceError
 from thriftps.tensor.ttypes import DType, Optimizer, OptimizerKind, PushId, SparseTensor, Tensor
 
 ROWS, DIM = 100, 4
@@ -58,21 +58,27 @@ class Methods(unittest.TestCase):
         # With SGD at learning rate 1, a row is the negated sum of its gradients.
         calls.apply_row_gradients("emb", gradient([1, 2, 1], -1.0), None)
         self.assertEqual(rows_of(calls, [1, 2, 3]), [2.0] * DIM + [1.0] * DIM + [0.0] * DIM)
-        sums, means, maxima, weighted = calls.lookup_bags([
-            query([1, 2, 2], [0, 2]), query([1, 2], [0], Pooling.MEAN),
-            query([2, 1, 3], [0, 3], Pooling.MAX), query([1, 2], [0], weights=[0.5, 4.0])])
+        sums, means, weighted = calls.lookup_bags([
+            query([1, 2, 2], [0, 2]), query([1, 2, 3, 0], [0, 2, 2, 4], Pooling.MEAN),
+            query([1, 2], [0], weights=[0.5, 4.0])])
         self.assertEqual((sums.dtype, sums.shape), (DType.FLOAT32, [2, DIM]))
         self.assertEqual(floats(sums.data), [3.0] * DIM + [1.0] * DIM)
-        self.assertEqual(floats(means.data), [1.5] * DIM)
-        self.assertEqual(floats(maxima.data), [2.0] * DIM + [0.0] * DIM)  # the second bag is empty
+        # The second bag is empty.
+        self.assertEqual(floats(means.data), [1.5] * DIM + [0.0] * (2 * DIM))
         self.assertEqual(floats(weighted.data), [5.0] * DIM)
 
         calls.apply_bag_gradients(
             [BagGradient(query([5, 6], [0], Pooling.MEAN), tensor([-2.0] * DIM, [1, DIM])),
-             BagGradient(query([6], [0], weights=[3.0]), tensor([-1.0] * DIM, [1, DIM])),
-             BagGradient(query([1, 2], [0], Pooling.MAX), tensor([-10.0] * DIM, [1, DIM]))], None)
-        self.assertEqual(rows_of(calls, [5, 6, 1, 2]),
-                         [1.0] * DIM + [4.0] * DIM + [12.0] * DIM + [1.0] * DIM)
+             BagGradient(query([6], [0], weights=[3.0]), tensor([-1.0] * DIM, [1, DIM]))], None)
+        self.assertEqual(rows_of(calls, [5, 6]), [1.0] * DIM + [4.0] * DIM)
+        for call, arguments in (
+                (calls.lookup_bags, ([query([1], [0], Pooling.MAX)],)),
+                (calls.apply_bag_gradients,
+                 ([BagGradient(query([1], [0], Pooling.MAX), tensor([1.0] * DIM, [1, DIM]))],
+                  None))):
+            with self.assertRaisesRegex(ServiceError, "servers do not pool with MAX") as caught:
+                call(*arguments)
+            self.assertEqual(caught.exception.code, ErrorCode.INVALID_ARGUMENT)
 
         [listed] = calls.list_tables()
         self.assertEqual((listed.name, listed.rows, listed.dim, listed.dtype),

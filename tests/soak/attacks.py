@@ -152,12 +152,12 @@ def wide_rows(tcp, unix, dice):
         refused(calls.create_table, zeros("wide", 1, 1 << 26, DType.FLOAT16))
         refused(calls.lookup_bags, [BagQuery("wide", ids([0]), ids([0]), Pooling.SUM)])
         refused(calls.drop_table, "wide")
-        refused(calls.create_table, zeros("maximum", 1, 1 << 17))
-        query = BagQuery("maximum", Tensor(dtype=DType.INT64, shape=[1 << 16], data=bytes(8 << 16)),
-                         ids([0]), Pooling.MAX)
+        refused(calls.create_table, zeros("mean", 1, 1 << 17))
+        query = BagQuery("mean", Tensor(dtype=DType.INT64, shape=[1 << 16], data=bytes(8 << 16)),
+                         ids([0]), Pooling.MEAN)
         gradient = Tensor(dtype=DType.FLOAT32, shape=[1, 1 << 17], data=bytes(4 << 17))
         refused(calls.apply_bag_gradients, [BagGradient(query, gradient)], None)
-        refused(calls.drop_table, "maximum")
+        refused(calls.drop_table, "mean")
 
 
 def rendezvous_values(tcp, unix, dice):

@@ -352,8 +352,7 @@ pool_slots (const TpsBagSplit *split, const gfloat *scratch, gfloat *output)
         .pooling = TPS_POOLING_SUM,
       };
 
-      tps_cpu_embedding_pool (&bags, scratch + bag->first_slot * dim, output + bag->bag * dim,
-                              NULL);
+      tps_cpu_embedding_pool (&bags, scratch + bag->first_slot * dim, output + bag->bag * dim);
     }
 }
 

@@ -185,28 +185,27 @@ cpu_coalesce_rows (TpsStream *stream, TpsDType dtype, const gint64 *indices,
 
 static void
 cpu_embedding_pool (TpsStream *stream, const TpsBags *bags, TpsDType dtype, gconstpointer table,
-                    gfloat *output, gint64 *argmax)
+                    gfloat *output)
 {
   if (dtype == TPS_DTYPE_FLOAT32)
-    tps_cpu_embedding_pool (bags, table, output, argmax);
+    tps_cpu_embedding_pool (bags, table, output);
   else
-    tps_cpu_embedding_pool_half (bags, dtype, table, output, argmax);
+    tps_cpu_embedding_pool_half (bags, dtype, table, output);
 }
 
 static void
 cpu_embedding_backward (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
-                        const gint64 *argmax, gfloat *table_gradient)
+                        gfloat *table_gradient)
 {
-  tps_cpu_embedding_backward (bags, output_gradient, argmax, table_gradient);
+  tps_cpu_embedding_backward (bags, output_gradient, table_gradient);
 }
 
 static void
 cpu_embedding_backward_rows (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
-                             const gint64 *argmax, gint64 *unique_indices, gfloat *row_gradients,
-                             gint64 *n_unique)
+                             gint64 *unique_indices, gfloat *row_gradients, gint64 *n_unique)
 {
-  *n_unique = (gint64) tps_cpu_embedding_backward_rows (bags, output_gradient, argmax,
-                                                        unique_indices, row_gradients);
+  *n_unique = (gint64) tps_cpu_embedding_backward_rows (bags, output_gradient, unique_indices,
+                                                        row_gradients);
 }
 
 static void

@@ -125,6 +125,7 @@ typedef struct
 {
   const guint8 *at, *end; /* of meta */
   gboolean is_bad;
+  const gchar *max_table; /* has a gradient with pooling MAX; NULL = there is none */
   TpsBuffer *buffer;
   gsize tensor, tensors_end; /* offsets in the buffer */
   TpsRecordDecoder *decoder;
@@ -392,24 +393,8 @@ get_rows (Body *body, TpsCommand *command)
   command->rows = rows;
 }
 
-/* Reads the slots of the rows that were the maxima of a MAX gradient (command.h); NULL: there are
- * none. */
-static const gint64 *
-get_maxima (Body *body, const TpsBagGradient *gradient)
-{
-  TpsTensorView maxima = get_view (body);
-  const TpsShape *cells = &gradient->gradient.shape;
-
-  if (maxima.shape.dtype == 0)
-    return NULL;
-  body->is_bad |= maxima.shape.dtype != TPS_DTYPE_INT64 || maxima.shape.n_dims != 2
-                  || maxima.shape.dims[0] != cells->dims[0]
-                  || maxima.shape.dims[1] != cells->dims[1];
-  return maxima.data;
-}
-
 static void
-get_bag_gradient (Body *body, TpsBagGradient *gradient, const gint64 **maxima)
+get_bag_gradient (Body *body, TpsBagGradient *gradient)
 {
   TpsBagQuery *query = &gradient->query;
 
@@ -419,11 +404,10 @@ get_bag_gradient (Body *body, TpsBagGradient *gradient, const gint64 **maxima)
   query->offsets = get_view_of (body, TPS_DTYPE_INT64, 1);
   query->weights = get_view (body);
   gradient->gradient = get_view_of (body, TPS_DTYPE_FLOAT32, 2);
-  *maxima = get_maxima (body, gradient);
-  if (body->is_bad || !tps_bag_query_check (query, "", NULL)
-      || gradient->gradient.shape.dims[0] != query->offsets.shape.dims[0]
-      || (*maxima != NULL) != (query->pooling == TPS_POOLING_MAX))
-    body->is_bad = TRUE;
+  if (!body->is_bad && query->pooling == TPS_POOLING_MAX)
+    body->max_table = query->table;
+  body->is_bad |= get_u8 (body) != 0 || !tps_bag_query_check (query, "", NULL)
+                  || gradient->gradient.shape.dims[0] != query->offsets.shape.dims[0];
 }
 
 static void
@@ -431,15 +415,10 @@ get_bags (Body *body, TpsCommand *command)
 {
   guint n = get_count (body, MIN_GRADIENT);
   TpsBagGradient *gradients = new_list (body, n, sizeof *gradients);
-  const gint64 **maxima = new_list (body, n, sizeof *maxima);
-  gboolean has_maxima = FALSE;
 
   for (guint i = 0; i < n && !body->is_bad; i++)
-    {
-      get_bag_gradient (body, &gradients[i], &maxima[i]);
-      has_maxima |= gradients[i].query.pooling == TPS_POOLING_MAX;
-    }
-  command->bags = (TpsCommandBags) { n, gradients, has_maxima ? maxima : NULL };
+    get_bag_gradient (body, &gradients[i]);
+  command->bags = (TpsCommandBags) { n, gradients };
 }
 
 static void
@@ -569,6 +548,16 @@ tps_record_decode (TpsRecordDecoder *decoder, const TpsRecordHead *record, TpsBu
   decoder->is_hole = record->kind == RECORD_KIND_HOLE;
   if (!decoder->is_hole)
     get_command (&body, &decoder->command);
+  if (body.max_table != NULL)
+    {
+      g_set_error (
+          error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+          "the record has a gradient of table %s with pooling MAX, which only earlier "
+          "versions apply: start the version that wrote the log, take a snapshot, and then "
+          "start this version, which reads only the records after the snapshot",
+          body.max_table);
+      return FALSE;
+    }
   if (!body.is_bad && body.at == body.end && body.tensor == body.tensors_end)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,

@@ -63,7 +63,8 @@ void tps_record_decoder_clear (TpsRecordDecoder *decoder);
 /* Decodes a body at `offset` of `buffer`. The command consists of views into the buffer, which must
  * stay until the next call. Tensors of models refer to the buffer, so that references to them may
  * be taken. Errors: ABORTED, which names the inconsistency (if the checksum is correct, a different
- * program has written the bytes). */
+ * program has written the bytes); INVALID_ARGUMENT for a record of an earlier version that this
+ * version cannot apply. */
 gboolean tps_record_decode (TpsRecordDecoder *decoder, const TpsRecordHead *record,
                             TpsBuffer *buffer, gsize offset, GError **error);
 

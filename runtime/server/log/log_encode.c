@@ -190,18 +190,6 @@ put_create (Walk *walk, const TpsTableSpec *spec)
 }
 
 static void
-put_maxima (Walk *walk, const TpsBagGradient *gradient, const gint64 *maxima)
-{
-  TpsTensorView view = { { TPS_DTYPE_INT64, 2, { 0 } }, maxima };
-
-  if (maxima == NULL)
-    view.shape.dtype = 0;
-  view.shape.dims[0] = gradient->gradient.shape.dims[0];
-  view.shape.dims[1] = gradient->gradient.shape.dims[1];
-  put_tensor (walk, view);
-}
-
-static void
 put_bags (Walk *walk, const TpsCommandBags *bags)
 {
   put_u32 (walk, bags->n_gradients);
@@ -215,7 +203,7 @@ put_bags (Walk *walk, const TpsCommandBags *bags)
       put_tensor (walk, gradient->query.offsets);
       put_tensor (walk, gradient->query.weights);
       put_tensor (walk, gradient->gradient);
-      put_maxima (walk, gradient, bags->maxima != NULL ? bags->maxima[i] : NULL);
+      put_u8 (walk, 0); /* no tensor */
     }
 }
 

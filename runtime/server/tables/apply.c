@@ -122,50 +122,6 @@ open_bags (TpsApply *apply, guint i, GError **error)
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-/* Returns an upper bound. A MAX part contributes to each row that has a maximum in a cell. The
- * number of these rows is at most the number of cells, and at most the number of indices. Recorded
- * maxima need not be rows of the indices. */
-static gsize
-count_contributions (const TpsApplyPart *part)
-{
-  gsize n_indices = part->open.bags.n_indices;
-
-  if (!tps_apply_part_is_max (part))
-    return n_indices;
-  return part->has_maxima ? tps_apply_part_count_cells (part)
-                          : MIN (n_indices, tps_apply_part_count_cells (part));
-}
-
-/* Checks the slots of maxima that come from a record. */
-static gboolean
-check_maxima (const TpsApplyPart *part, guint i, GError **error)
-{
-  for (gsize cell = 0; cell < tps_apply_part_count_cells (part); cell++)
-    if (part->maxima[cell] < -1 || part->maxima[cell] >= part->open.table->spec.shard.n_rows)
-      {
-        g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                     "maxima[%u][%" G_GSIZE_FORMAT "]: slot %" G_GINT64_FORMAT
-                     " is not in [-1, %" G_GINT64_FORMAT ") of table %s",
-                     i, cell, part->maxima[cell], part->open.table->spec.shard.n_rows,
-                     part->open.table->spec.name);
-        return FALSE;
-      }
-  return TRUE;
-}
-
-static gboolean
-take_recorded_maxima (TpsApply *apply, guint i, GError **error)
-{
-  const TpsCommand *record = apply->push->record;
-  TpsApplyPart *part = &apply->parts[i];
-
-  if (record == NULL || !tps_apply_part_is_max (part))
-    return TRUE;
-  part->has_maxima = TRUE;
-  part->maxima = (gint64 *) (guintptr) record->bags.maxima[i]; /* not written to */
-  return check_maxima (part, i, error);
-}
-
 static gboolean
 open_all (TpsApply *apply, GError **error)
 {
@@ -183,7 +139,7 @@ open_all (TpsApply *apply, GError **error)
            && (!is_limited
                || tps_table_store_count_rows (apply->store, &apply->parts[i].open.bags,
                                               &n_row_bytes, error));
-      if (!ok || !take_recorded_maxima (apply, i, error))
+      if (!ok)
         return FALSE;
       apply->n_in[apply->parts[i].open.table->row_store->number]++;
     }
@@ -292,43 +248,19 @@ describe_steps (TpsApply *apply)
       TpsApplyPart *part = &apply->parts[i];
       TpsApplyStep *step = &apply->steps[part->step];
 
-      step->n_contributions += count_contributions (part);
+      step->n_contributions += part->open.bags.n_indices;
       step->has_weights |= part->open.bags.weights != NULL;
-      if (!tps_apply_part_is_max (part))
-        continue;
-      step->has_max = TRUE;
-      step->max_bags = MAX (step->max_bags, part->open.bags.n_bags);
-      apply->has_max = TRUE;
-    }
-}
-
-static void
-place_maxima (TpsApply *apply, gsize maxima)
-{
-  apply->maxima = apply->has_max ? tps_scratch_at (&apply->scratch, maxima) : NULL;
-  for (guint i = 0; apply->has_max && i < apply->n_parts; i++)
-    {
-      TpsApplyPart *part = &apply->parts[i];
-
-      if (part->reports_maxima)
-        part->maxima = tps_scratch_at (&apply->scratch, part->places.maxima);
-      apply->maxima[i] = part->maxima;
     }
 }
 
 static gboolean
 provide_scratch (TpsApply *apply, GError **error)
 {
-  gsize maxima = tps_scratch_reserve (&apply->scratch, apply->n_parts, sizeof apply->maxima[0]);
-
   for (guint i = 0; i < TPS_N_ROW_STORES; i++)
     if (apply->n_in[i] > 0)
       tps_row_stores[i]->reserve (apply);
-  if (!tps_scratch_provide (&apply->scratch, tps_table_store_get_scratch (apply->store),
-                            apply->push->table != NULL ? "values" : "gradients", error))
-    return FALSE;
-  place_maxima (apply, maxima);
-  return TRUE;
+  return tps_scratch_provide (&apply->scratch, tps_table_store_get_scratch (apply->store),
+                              apply->push->table != NULL ? "values" : "gradients", error);
 }
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
@@ -343,7 +275,6 @@ tps_apply_init (TpsApply *apply, TpsTableStore *store, const TpsTablePush *push,
   apply->n_parts = push->table != NULL ? 1 : push->n_gradients;
   apply->n_steps = 0;
   memset (apply->n_in, 0, sizeof apply->n_in);
-  apply->has_max = FALSE;
   apply->durability = 0;
   apply->parts = NULL;
   tps_scratch_init (&apply->lists);
@@ -377,8 +308,7 @@ tps_apply_may_follow (const TpsApply *apply)
 {
   const TpsApplyStep *step = &apply->steps[0];
 
-  return apply->n_steps == 1 && !step->has_max && !step->is_left_out
-         && step->table->row_store->may_follow (step);
+  return apply->n_steps == 1 && !step->is_left_out && step->table->row_store->may_follow (step);
 }
 
 /* Marks all tables of a row store: they do not take their steps. */

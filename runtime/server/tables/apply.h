@@ -5,7 +5,7 @@
  *   init()   checks everything, finds the tables, reserves all temporary space, and groups the ids
  *            by row: all work that may fail and does not depend on the contents of rows. Other
  *            pushes may run meanwhile
- *   run()    in the push's turn: finds the maxima of MAX bags, and takes one step of each table
+ *   run()    in the push's turn: takes one step of each table
  *   clear()
  */
 
@@ -18,24 +18,16 @@
 
 G_BEGIN_DECLS
 
-/* One gradient. A bag contributes to each of its rows: its gradient times the weight (SUM), its
- * gradient divided by the number of ids (MEAN), or the cells in which the row was the maximum
- * (MAX). `places` are offsets in the scratch. */
+/* One gradient. A bag contributes to each of its rows: its gradient times the weight (SUM), or its
+ * gradient divided by the number of ids (MEAN). */
 typedef struct
 {
   TpsOpenQuery open;
-  gconstpointer gradient;  /* [bags, dim] */
-  TpsDType dtype;          /* of the gradient */
-  guint step;              /* the index of its step in TpsApply.steps */
-  gfloat *scaled;          /* MEAN: [bags, dim] */
-  gint64 *maxima;          /* MAX: slots of the maxima [bags, dim], -1 for none */
-  gboolean has_maxima;     /* `maxima` come from a record, and need not be found */
-  gboolean reports_maxima; /* `maxima` has space for those that run() finds */
-  gsize n_parts;           /* MAX: shares of the bags whose maxima must be found; else 0 */
-  struct
-  {
-    gsize scaled, maxima, pooled, stages, ids, cells, groups;
-  } places;
+  gconstpointer gradient; /* [bags, dim] */
+  TpsDType dtype;         /* of the gradient */
+  guint step;             /* the index of its step in TpsApply.steps */
+  gfloat *scaled;         /* MEAN: [bags, dim] */
+  gsize place_of_scaled;  /* an offset in the scratch */
 } TpsApplyPart;
 
 /* The step of one table. */
@@ -44,8 +36,6 @@ typedef struct
   TpsTable *table; /* borrowed from the parts */
   gsize n_contributions;
   gboolean has_weights;
-  gsize max_bags;   /* of a MAX gradient */
-  gboolean has_max; /* a gradient is MAX: its contributions are known only in the push's turn */
   /* On replay: the record says that the table did not take its step, or the table already contains
    * the step. */
   gboolean is_left_out;
@@ -60,21 +50,13 @@ typedef struct TpsApply
   TpsScratch scratch;
   guint n_parts, n_steps;
   guint n_in[TPS_N_ROW_STORES]; /* parts whose tables are in each row store */
-  gboolean has_max;             /* at least one part is MAX */
   TpsDurability durability;     /* the strongest of the tables */
   TpsApplyPart *parts;
   TpsApplyStep *steps;
   TpsTurn *turns;          /* [n_steps] */
   TpsCommandTable *tables; /* [n_steps] */
-  const gint64 **maxima;   /* [n_parts], for the record; NULL = no part is MAX */
   gsize on_devices;        /* an offset in the scratch: TpsDeviceGradient [n_parts] */
 } TpsApply;
-
-static inline gboolean
-tps_apply_part_is_max (const TpsApplyPart *part)
-{
-  return part->open.bags.pooling == TPS_POOLING_MAX;
-}
 
 /* Returns the number of values of the part's gradient. */
 static inline gsize
@@ -90,7 +72,7 @@ gboolean tps_apply_init (TpsApply *apply, TpsTableStore *store, const TpsTablePu
 void tps_apply_clear (TpsApply *apply);
 
 /* Returns TRUE if the push may run while the previous push still runs: it is one short step in the
- * host's memory, and the contents of rows do not determine the changed rows (no MAX). */
+ * host's memory. */
 gboolean tps_apply_may_follow (const TpsApply *apply);
 
 /* Takes the steps of command `lsn`. Errors, only for tables on devices: DEVICE_LOST,

@@ -48,7 +48,7 @@ pool_part (gpointer user_data, gsize part)
                        ? tps_scratch_at (&lookup->stages, query->stages + share * stage_bytes)
                        : NULL;
 
-  tps_table_pool_bags (bags, begin, end, query->output + begin * bags->table->dim, NULL, stage);
+  tps_table_pool_bags (bags, begin, end, query->output + begin * bags->table->dim, stage);
 }
 
 static gsize

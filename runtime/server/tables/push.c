@@ -226,8 +226,7 @@ fill_record (Push *push)
   if (request->table != NULL)
     push->command.rows = (TpsCommandRows) { request->indices, request->values, request->as_of_lsn };
   else
-    push->command.bags = (TpsCommandBags) { request->n_gradients, request->gradients,
-                                            apply->maxima };
+    push->command.bags = (TpsCommandBags) { request->n_gradients, request->gradients };
 }
 
 static void

@@ -107,7 +107,6 @@ push_rest (TpsTableStore *store, const TpsCommand *record, GHashTable *dropped, 
 {
   g_autofree TpsCommandTable *tables = g_new (TpsCommandTable, record->n_tables);
   g_autofree TpsBagGradient *gradients = g_new (TpsBagGradient, record->bags.n_gradients);
-  g_autofree const gint64 **maxima = g_new0 (const gint64 *, record->bags.n_gradients);
   TpsCommand rest = *record;
 
   rest.n_tables = 0;
@@ -117,16 +116,10 @@ push_rest (TpsTableStore *store, const TpsCommand *record, GHashTable *dropped, 
       tables[rest.n_tables++] = record->tables[i];
   if (rest.n_tables == 0)
     return TRUE;
-  rest.bags = (TpsCommandBags) { .gradients = gradients,
-                                 .maxima = record->bags.maxima != NULL ? maxima : NULL };
+  rest.bags = (TpsCommandBags) { .gradients = gradients };
   for (guint i = 0; i < record->bags.n_gradients; i++)
-    {
-      if (g_hash_table_contains (dropped, record->bags.gradients[i].query.table))
-        continue;
-      if (record->bags.maxima != NULL)
-        maxima[rest.bags.n_gradients] = record->bags.maxima[i];
+    if (!g_hash_table_contains (dropped, record->bags.gradients[i].query.table))
       gradients[rest.bags.n_gradients++] = record->bags.gradients[i];
-    }
   return push_record (store, &rest, error);
 }
 

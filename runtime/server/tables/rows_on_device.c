@@ -103,22 +103,8 @@ end_lookup (TpsLookup *lookup, GError **error)
 static void
 reserve (TpsApply *apply)
 {
-  gboolean reports_maxima = tps_sequencer_has_observer (
-      tps_table_store_get_sequencer (apply->store));
-
   apply->on_devices = tps_scratch_reserve (&apply->scratch, apply->n_in[tps_rows_on_device.number],
                                            sizeof (TpsDeviceGradient) + LIST_BYTES);
-  for (guint i = 0; i < apply->n_parts; i++)
-    {
-      TpsApplyPart *part = &apply->parts[i];
-
-      if (!is_mine (part->open.table) || !tps_apply_part_is_max (part) || part->has_maxima)
-        continue;
-      part->reports_maxima = reports_maxima;
-      if (reports_maxima)
-        part->places.maxima = tps_scratch_reserve (
-            &apply->scratch, tps_apply_part_count_cells (part) + 1, sizeof part->maxima[0]);
-    }
 }
 
 static void
@@ -148,8 +134,6 @@ list_gradients (TpsApply *apply, TpsDeviceGradient *gradients)
         .bags = convert (&part->open.bags),
         .gradient = part->gradient,
         .dtype = part->dtype,
-        .maxima = part->has_maxima ? part->maxima : NULL,
-        .found = part->has_maxima ? NULL : part->maxima,
       };
     }
   return n;

@@ -115,13 +115,26 @@ tps_check_indices (TpsTensorView indices, const gchar *what, GError **error)
 
 /* -- queries -- */
 
+static gboolean
+refuse_max (const TpsBagQuery *query, const gchar *what, GError **error)
+{
+  if (query->pooling != TPS_POOLING_MAX)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "%s.pooling: servers do not pool with MAX; the C and Python clients do, and any "
+               "other client must look up the rows of the bags (lookup_rows) and push gradients of "
+               "the rows that hold the maxima (apply_row_gradients)",
+               what);
+  return FALSE;
+}
+
 gboolean
 tps_open_query_init (TpsOpenQuery *open, TpsTableStore *store, const TpsBagQuery *query,
                      const gchar *what, GError **error)
 {
   g_autofree gchar *where = NULL;
 
-  if (!tps_bag_query_check (query, what, error))
+  if (!tps_bag_query_check (query, what, error) || !refuse_max (query, what, error))
     return FALSE;
   open->table = tps_table_store_ref_table (store, query->table, error);
   if (open->table == NULL)

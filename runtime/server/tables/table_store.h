@@ -210,8 +210,7 @@ typedef struct
   TpsPhases *phases;
   gint64 began_ns; /* the arrival of the request (tps_clock_now_ns()); 0 = it is not timed */
 
-  /* The record of this push, with maxima and left-out tables, if it is replayed; NULL = the push is
-   * new. */
+  /* The record of this push, with left-out tables, if it is replayed; NULL = the push is new. */
   const TpsCommand *record;
 } TpsTablePush;
 

@@ -32,8 +32,7 @@ tps_embedding_bag_forward (const TpsEmbeddingBag *bag, TpsStream *stream, TpsTen
 {
   TpsBags bags = to_bags (bag, input);
 
-  stream->device->ops->embedding_pool (stream, &bags, TPS_DTYPE_FLOAT32, bag->table->value, output,
-                                       NULL);
+  stream->device->ops->embedding_pool (stream, &bags, TPS_DTYPE_FLOAT32, bag->table->value, output);
 }
 
 /* -- memory of a sparse gradient: the ids, the rows, and the number of rows -- */
@@ -137,7 +136,7 @@ backward_rows (TpsEmbeddingBag *bag, TpsStream *stream, TpsTensorView input,
   guint8 *data = tps_buffer_get_data (place);
   gint64 *count = (gint64 *) (gpointer) (data + get_count_at (bag, capacity));
 
-  stream->device->ops->embedding_backward_rows (stream, &bags, output_gradient, NULL,
+  stream->device->ops->embedding_backward_rows (stream, &bags, output_gradient,
                                                 (gint64 *) (gpointer) data,
                                                 (gfloat *) (gpointer) (data + values_at), count);
   take_rows (bag, place, values_at, tps_device_read_count (stream, count));
@@ -152,6 +151,5 @@ tps_embedding_bag_backward (TpsEmbeddingBag *bag, TpsStream *stream, TpsTensorVi
   if (bag->table->is_sparse)
     backward_rows (bag, stream, input, output_gradient);
   else
-    stream->device->ops->embedding_backward (stream, &bags, output_gradient, NULL,
-                                             bag->table->gradient);
+    stream->device->ops->embedding_backward (stream, &bags, output_gradient, bag->table->gradient);
 }

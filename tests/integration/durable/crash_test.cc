@@ -129,7 +129,7 @@ public:
     if (!push.is_kept)
       return push;
     add (&push, "shared", max_bags, TPS_POOLING_SUM);
-    add (&push, own, max_bags, random_ () % 4 == 0 ? TPS_POOLING_MAX : TPS_POOLING_MEAN);
+    add (&push, own, max_bags, random_ () % 4 == 0 ? TPS_POOLING_SUM : TPS_POOLING_MEAN);
     push.queries.push_back ({ "marks", { row }, { 0 } });
     push.gradients.push_back (Floats (kDim, -1));
     return push;
@@ -151,7 +151,7 @@ private:
     push.client = name;
     push.sequence = ++sequence_;
     add_in_python (&push, "shared", TPS_POOLING_SUM, 4);
-    add_in_python (&push, own, TPS_POOLING_MAX, 3);
+    add_in_python (&push, own, TPS_POOLING_MEAN, 3);
     push.queries.push_back ({ "marks", { row }, { 0 } });
     push.gradients.push_back (Floats (kDim, -1));
     return push;

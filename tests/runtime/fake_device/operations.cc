@@ -160,50 +160,45 @@ find_bags (Call *call, const TpsBags *bags)
 
 void
 embedding_pool (TpsStream *stream, const TpsBags *bags, TpsDType dtype, gconstpointer table,
-                gfloat *output, gint64 *argmax)
+                gfloat *output)
 {
   Call call (stream, "embedding_pool");
   size_t n_outputs = bags->n_bags * (size_t) bags->dim;
   TpsBags b = find_bags (&call, bags);
   gconstpointer rows = call.bytes_at (table, bytes_of (dtype, (size_t) (bags->rows * bags->dim)));
   gfloat *out = call.at (output, n_outputs);
-  gint64 *max = call.at (argmax, n_outputs);
 
-  call.enqueue ([=] (auto *cpu, auto *s) { cpu->embedding_pool (s, &b, dtype, rows, out, max); });
+  call.enqueue ([=] (auto *cpu, auto *s) { cpu->embedding_pool (s, &b, dtype, rows, out); });
 }
 
 void
 embedding_backward (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
-                    const gint64 *argmax, gfloat *table_gradient)
+                    gfloat *table_gradient)
 {
   Call call (stream, "embedding_backward");
   size_t n_outputs = bags->n_bags * (size_t) bags->dim;
   TpsBags b = find_bags (&call, bags);
   const gfloat *from = call.at (output_gradient, n_outputs);
-  const gint64 *max = call.at (argmax, n_outputs);
   gfloat *to = call.at (table_gradient, (size_t) (bags->rows * bags->dim));
 
-  call.enqueue ([=] (auto *cpu, auto *s) { cpu->embedding_backward (s, &b, from, max, to); });
+  call.enqueue ([=] (auto *cpu, auto *s) { cpu->embedding_backward (s, &b, from, to); });
 }
 
 void
 embedding_backward_rows (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
-                         const gint64 *argmax, gint64 *unique_indices, gfloat *row_gradients,
-                         gint64 *n_unique)
+                         gint64 *unique_indices, gfloat *row_gradients, gint64 *n_unique)
 {
   Call call (stream, "embedding_backward_rows");
   size_t dim = (size_t) bags->dim, n_outputs = bags->n_bags * dim;
-  size_t n_contributions = bags->pooling == TPS_POOLING_MAX ? n_outputs : bags->n_indices;
-  size_t capacity = std::min ((size_t) bags->rows, n_contributions);
+  size_t capacity = std::min ((size_t) bags->rows, (size_t) bags->n_indices);
   TpsBags b = find_bags (&call, bags);
   const gfloat *from = call.at (output_gradient, n_outputs);
-  const gint64 *max = call.at (argmax, n_outputs);
   gint64 *ids = call.at (unique_indices, capacity);
   gfloat *rows = call.at (row_gradients, capacity * dim);
   gint64 *n = call.at (n_unique, 1);
 
   call.enqueue (
-      [=] (auto *cpu, auto *s) { cpu->embedding_backward_rows (s, &b, from, max, ids, rows, n); });
+      [=] (auto *cpu, auto *s) { cpu->embedding_backward_rows (s, &b, from, ids, rows, n); });
 }
 
 /* -- layers -- */

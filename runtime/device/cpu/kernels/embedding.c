@@ -80,18 +80,6 @@ divide_row (gfloat *quotient, const gfloat *row, gfloat divisor, gsize dim)
     quotient[d] = row[d] / divisor;
 }
 
-TPS_TARGET_CLONES void
-tps_cpu_max_row (gfloat *largest, gint64 *argmax, const gfloat *row, gint64 id, gsize dim)
-{
-  for (gsize d = 0; d < dim; d++)
-    if (row[d] > largest[d] || (row[d] != row[d] && largest[d] == largest[d]))
-      {
-        largest[d] = row[d];
-        if (argmax != NULL)
-          argmax[d] = id;
-      }
-}
-
 /* -- forward -- */
 
 /* Pointers to the rows of positions [begin, end), and to the `n_ahead` rows after them, which are
@@ -162,27 +150,8 @@ sum_bag (Window *window, gsize bag, gfloat *output)
     }
 }
 
-static void
-max_bag (const TpsBags *bags, gsize bag, const gfloat *table, gfloat *output, gint64 *argmax)
-{
-  gsize dim = (gsize) bags->dim;
-  gsize first = tps_bag_start (bags, bag);
-  gsize end = tps_bag_start (bags, bag + 1);
-
-  for (gsize d = 0; argmax != NULL && d < dim; d++)
-    argmax[d] = first < end ? bags->indices[first] : -1;
-  if (first == end)
-    {
-      memset (output, 0, dim * sizeof output[0]);
-      return;
-    }
-  memcpy (output, table + (gsize) bags->indices[first] * dim, dim * sizeof output[0]);
-  for (gsize i = first + 1; i < end; i++)
-    tps_cpu_max_row (output, argmax, table + (gsize) bags->indices[i] * dim, bags->indices[i], dim);
-}
-
 void
-tps_cpu_embedding_pool (const TpsBags *bags, const gfloat *table, gfloat *output, gint64 *argmax)
+tps_cpu_embedding_pool (const TpsBags *bags, const gfloat *table, gfloat *output)
 {
   gsize dim = (gsize) bags->dim;
   Window window;
@@ -192,10 +161,7 @@ tps_cpu_embedding_pool (const TpsBags *bags, const gfloat *table, gfloat *output
     {
       gfloat *pooled = output + bag * dim;
 
-      if (bags->pooling == TPS_POOLING_MAX)
-        max_bag (bags, bag, table, pooled, argmax != NULL ? argmax + bag * dim : NULL);
-      else
-        sum_bag (&window, bag, pooled);
+      sum_bag (&window, bag, pooled);
       if (bags->pooling == TPS_POOLING_MEAN && bag_count (bags, bag) > 0)
         divide_row (pooled, pooled, (gfloat) bag_count (bags, bag), dim);
     }
@@ -253,47 +219,9 @@ tree_room (gsize n_terms, gsize dim)
   return tps_buffer_new ((tps_tree_sum_levels (n_terms) + 1) * dim * sizeof (gfloat));
 }
 
-/* Adds the gradient of each maximum to the cell of its row. The rows are stored consecutively or,
- * if `is_dense`, at the positions of their ids. Returns the number of rows. */
-static gsize
-max_backward_rows (const TpsBags *bags, const gfloat *output_gradient, const gint64 *argmax,
-                   gint64 *unique_indices, gfloat *row_gradients, gboolean is_dense)
-{
-  gsize dim = (gsize) bags->dim;
-  gsize n_cells = 0;
-  g_autoptr (TpsBuffer) levels = tree_room (bags->n_bags, dim);
-  g_autofree gsize *counts = g_new (gsize, dim);
-  TpsCellSums sums = { dim, counts, floats_of (levels) };
-  g_autofree gint64 *ids = g_new (gint64, bags->n_bags * dim);
-  g_autofree gsize *cells = g_new (gsize, bags->n_bags * dim);
-  g_autoptr (TpsCpuGroups) groups = NULL;
-
-  for (gsize cell = 0; cell < bags->n_bags * dim; cell++)
-    if (argmax[cell] >= 0)
-      {
-        ids[n_cells] = argmax[cell];
-        cells[n_cells++] = cell;
-      }
-  groups = tps_cpu_groups_new (ids, n_cells);
-  for (gsize i = 0; i < n_cells; i++)
-    groups->order[i] = cells[groups->order[i]];
-  for (gsize u = 0; u < groups->n_groups; u++)
-    {
-      gsize first = groups->starts[u];
-
-      if (!is_dense)
-        unique_indices[u] = groups->ids[u];
-      tps_cell_sums_add_up (&sums, output_gradient, groups->order + first,
-                            groups->starts[u + 1] - first,
-                            row_gradients + (is_dense ? (gsize) groups->ids[u] : u) * dim);
-    }
-  return groups->n_groups;
-}
-
 gsize
 tps_cpu_embedding_backward_rows (const TpsBags *bags, const gfloat *output_gradient,
-                                 const gint64 *argmax, gint64 *unique_indices,
-                                 gfloat *row_gradients)
+                                 gint64 *unique_indices, gfloat *row_gradients)
 {
   gsize dim = (gsize) bags->dim;
   g_autoptr (TpsBuffer) scaled = NULL;
@@ -304,10 +232,6 @@ tps_cpu_embedding_backward_rows (const TpsBags *bags, const gfloat *output_gradi
 
   if (bags->n_indices == 0)
     return 0;
-  if (bags->pooling == TPS_POOLING_MAX)
-    return dim == 0 ? 0
-                    : max_backward_rows (bags, output_gradient, argmax, unique_indices,
-                                         row_gradients, FALSE);
   scaled = divide_by_counts (bags, output_gradient);
   gradient = scaled != NULL ? floats_of (scaled) : output_gradient;
   groups = tps_cpu_groups_new (bags->indices, bags->n_indices);
@@ -319,24 +243,9 @@ tps_cpu_embedding_backward_rows (const TpsBags *bags, const gfloat *output_gradi
   return groups->n_groups;
 }
 
-static void
-max_backward (const TpsBags *bags, const gfloat *output_gradient, const gint64 *argmax,
-              gfloat *table_gradient)
-{
-  gsize dim = (gsize) bags->dim;
-
-  /* With at most TPS_SUM_CHUNK bags, no cell has more than one chunk of terms. Adding them one by
-   * one then gives the same bits as the tree. */
-  if (bags->n_bags > TPS_SUM_CHUNK && dim > 0)
-    max_backward_rows (bags, output_gradient, argmax, NULL, table_gradient, TRUE);
-  for (gsize cell = 0; bags->n_bags <= TPS_SUM_CHUNK && cell < bags->n_bags * dim; cell++)
-    if (argmax[cell] >= 0)
-      table_gradient[(gsize) argmax[cell] * dim + cell % dim] += output_gradient[cell];
-}
-
 void
 tps_cpu_embedding_backward (const TpsBags *bags, const gfloat *output_gradient,
-                            const gint64 *argmax, gfloat *table_gradient)
+                            gfloat *table_gradient)
 {
   gsize dim = (gsize) bags->dim;
   g_autoptr (TpsBuffer) scaled = divide_by_counts (bags, output_gradient);
@@ -348,11 +257,6 @@ tps_cpu_embedding_backward (const TpsBags *bags, const gfloat *output_gradient,
 
   if (bags->rows * bags->dim > 0)
     memset (table_gradient, 0, (gsize) bags->rows * dim * sizeof table_gradient[0]);
-  if (bags->pooling == TPS_POOLING_MAX)
-    {
-      max_backward (bags, output_gradient, argmax, table_gradient);
-      return;
-    }
   groups = tps_cpu_groups_new (bags->indices, bags->n_indices);
   bag_of = bags_of_positions (bags);
   room = tree_room (bags->n_indices, dim);

@@ -3,8 +3,6 @@
 /* Bags of FLOAT16 or BFLOAT16 rows. Each row is converted to FLOAT32 and then combined, in the
  * given order. */
 
-#include <string.h>
-
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/device/cpu/kernels/rows.h"
 
@@ -45,30 +43,9 @@ sum_bag (const Pool *pool, gsize first, gsize end, gfloat *output)
     }
 }
 
-static void
-max_bag (const Pool *pool, gsize first, gsize end, gfloat *output, gint64 *argmax)
-{
-  gsize dim = (gsize) pool->bags->dim;
-  const gint64 *ids = pool->bags->indices;
-
-  for (gsize d = 0; argmax != NULL && d < dim; d++)
-    argmax[d] = first < end ? ids[first] : -1;
-  if (first == end)
-    {
-      memset (output, 0, dim * sizeof output[0]);
-      return;
-    }
-  read_row (pool, first, output);
-  for (gsize i = first + 1; i < end; i++)
-    {
-      read_row (pool, i, pool->row);
-      tps_cpu_max_row (output, argmax, pool->row, ids[i], dim);
-    }
-}
-
 void
 tps_cpu_embedding_pool_half (const TpsBags *bags, TpsDType dtype, gconstpointer table,
-                             gfloat *output, gint64 *argmax)
+                             gfloat *output)
 {
   gsize dim = (gsize) bags->dim;
   g_autoptr (TpsBuffer) row = tps_buffer_new (MAX (dim, 1) * sizeof (gfloat));
@@ -79,10 +56,7 @@ tps_cpu_embedding_pool_half (const TpsBags *bags, TpsDType dtype, gconstpointer 
       gsize first = tps_bag_start (bags, bag), end = tps_bag_start (bags, bag + 1);
       gfloat *pooled = output + bag * dim;
 
-      if (bags->pooling == TPS_POOLING_MAX)
-        max_bag (&pool, first, end, pooled, argmax != NULL ? argmax + bag * dim : NULL);
-      else
-        sum_bag (&pool, first, end, pooled);
+      sum_bag (&pool, first, end, pooled);
       if (bags->pooling == TPS_POOLING_MEAN && first < end)
         tps_cpu_divide (TPS_DTYPE_FLOAT32, pooled, pooled, (gfloat) (end - first), dim);
     }

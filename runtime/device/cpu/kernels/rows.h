@@ -30,22 +30,20 @@ gsize tps_cpu_coalesce_rows (TpsDType dtype, const gint64 *indices, gconstpointe
                              gsize n_rows, gsize dim, gint64 *unique_indices, gpointer sums);
 
 /* Implements the slot embedding_pool for a FLOAT32 table. */
-void tps_cpu_embedding_pool (const TpsBags *bags, const gfloat *table, gfloat *output,
-                             gint64 *argmax);
+void tps_cpu_embedding_pool (const TpsBags *bags, const gfloat *table, gfloat *output);
 
 /* Implements the slot embedding_pool for a table of `dtype`, FLOAT16 or BFLOAT16. Rows are always
  * added in the given order. */
 void tps_cpu_embedding_pool_half (const TpsBags *bags, TpsDType dtype, gconstpointer table,
-                                  gfloat *output, gint64 *argmax);
+                                  gfloat *output);
 
 /* Implements the slot embedding_backward. */
 void tps_cpu_embedding_backward (const TpsBags *bags, const gfloat *output_gradient,
-                                 const gint64 *argmax, gfloat *table_gradient);
+                                 gfloat *table_gradient);
 
 /* Implements the slot embedding_backward_rows. Returns the number of unique ids. */
 gsize tps_cpu_embedding_backward_rows (const TpsBags *bags, const gfloat *output_gradient,
-                                       const gint64 *argmax, gint64 *unique_indices,
-                                       gfloat *row_gradients);
+                                       gint64 *unique_indices, gfloat *row_gradients);
 
 /* sum[d] += rows[0][d], then rows[1][d], …, in this order. `sum` must not be one of the rows.
  * `rows` must have n_rows + n_ahead pointers: while rows [0, n_rows) are added, rows [n_ahead,
@@ -57,10 +55,5 @@ void tps_cpu_add_rows (gfloat *sum, const gfloat *const *rows, gsize n_rows, gsi
  * added. */
 void tps_cpu_add_weighted_rows (gfloat *sum, const gfloat *const *rows, const gfloat *weights,
                                 gsize n_rows, gsize n_ahead, gsize dim);
-
-/* Replaces each value of `largest` [dim] by that of `row` [dim] if the latter is greater or a NaN,
- * but keeps a NaN of `largest`. Sets the elements of `argmax` [dim] that belong to replaced values
- * to `id`. `argmax` may be NULL. */
-void tps_cpu_max_row (gfloat *largest, gint64 *argmax, const gfloat *row, gint64 id, gsize dim);
 
 G_END_DECLS

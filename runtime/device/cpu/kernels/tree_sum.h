@@ -74,17 +74,4 @@ tps_tree_sum_next (TpsTreeSum *tree)
  * change. */
 void tps_tree_sum_finish (TpsTreeSum *tree);
 
-/* Working space for rows whose cells have separate sums. Borrowed. */
-typedef struct
-{
-  gsize dim;
-  gsize *counts;  /* [dim] */
-  gfloat *levels; /* [levels, dim], for the largest number of terms of a column */
-} TpsCellSums;
-
-/* row [dim] = 0 + the gradients of the cells `cells` [n] of the output, each added to the column of
- * its cell as a tree. */
-void tps_cell_sums_add_up (const TpsCellSums *sums, const gfloat *output_gradient,
-                           const gsize *cells, gsize n, gfloat *row);
-
 G_END_DECLS

@@ -286,7 +286,7 @@ enqueue_piece (const Piece *piece, guint8 *block, TpsEvent *before, TpsEvent *af
     .pooling = from->pooling,
   };
 
-  tps_device_rows_pool (from->rows, &bags, (gfloat *) (gpointer) pooled, NULL, before, after);
+  tps_device_rows_pool (from->rows, &bags, (gfloat *) (gpointer) pooled, before, after);
 }
 
 static void

@@ -202,15 +202,14 @@ tps_device_rows_free (TpsDeviceRows *rows)
 /* -- work on rows -- */
 
 void
-tps_device_rows_pool (TpsDeviceRows *rows, const TpsBags *bags, gfloat *output, gint64 *argmax,
-                      TpsEvent *before, TpsEvent *after)
+tps_device_rows_pool (TpsDeviceRows *rows, const TpsBags *bags, gfloat *output, TpsEvent *before,
+                      TpsEvent *after)
 {
   const TpsDeviceOps *ops = ops_of (rows);
 
   tps_mutex_lock (&rows->lock);
   ops->stream_wait_event (rows->stream, before);
-  ops->embedding_pool (rows->stream, bags, rows->dtype, tps_buffer_get_data (rows->rows), output,
-                       argmax);
+  ops->embedding_pool (rows->stream, bags, rows->dtype, tps_buffer_get_data (rows->rows), output);
   ops->event_record (after, rows->stream);
   tps_mutex_unlock (&rows->lock);
 }

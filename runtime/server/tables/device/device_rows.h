@@ -69,8 +69,8 @@ TpsDeviceRows *tps_device_rows_new (const TpsTableSpec *spec, TpsDeviceLanes *la
 void tps_device_rows_free (TpsDeviceRows *rows);
 
 /* Enqueues the pooling of `bags` after event `before`, and then event `after`. The arrays of
- * `bags`, `output` and `argmax` must be in the device's memory. */
-void tps_device_rows_pool (TpsDeviceRows *rows, const TpsBags *bags, gfloat *output, gint64 *argmax,
+ * `bags` and `output` must be in the device's memory. */
+void tps_device_rows_pool (TpsDeviceRows *rows, const TpsBags *bags, gfloat *output,
                            TpsEvent *before, TpsEvent *after);
 
 /* The rows of a step and their gradients. All arrays lie in the device's memory. */

@@ -3,15 +3,14 @@
 /* The steps of a call. Each table has one step, and each step has a lane of its own:
  *
  *   begin     collects ids, offsets and weights in staged memory, which is copied at once; copies
- *             gradients directly; for MAX, finds the maxima of the present rows on the table's
- *             stream
+ *             gradients directly
  *   combine   computes the gradients of the table's rows on the lane's stream, and adds up the
  *             gradients of equal ids; the number of rows stays on the device
  *   commit    runs the optimizer on the table's stream, after the sums of all tables
  *
- * All of this work is only enqueued, and the host waits once, at the end. It waits earlier in three
- * rare cases: if MAX is one of several gradients of a table, if rows may already contain the step
- * of a replayed record, and if the lane needs more memory than in its previous calls.
+ * All of this work is only enqueued, and the host waits once, at the end. It waits earlier in two
+ * rare cases: if rows may already contain the step of a replayed record, and if the lane needs more
+ * memory than in its previous calls.
  *
  * One operation expands a single gradient to the rows and adds up equal rows. If a table has
  * several gradients, all contributions are listed first, as bags of one row each, so that they are
@@ -33,15 +32,14 @@ typedef struct
   TpsDeviceGradient *from;
   gsize ids, offsets, weights, bag_of;
   gsize scaled; /* staged only: a MEAN among several gradients, divided by the counts */
-  gsize gradient, maxima, argmax;
+  gsize gradient;
   gsize received; /* the gradient in its own dtype, if that is not FLOAT32 */
 } Part;
 
 /* The events of a lane, each with the stream that records it. */
 enum
 {
-  COPIED,   /* the lane: ids, offsets and weights are on the device */
-  POOLED,   /* the table: maxima are found; the work before this step is done */
+  READY,    /* the table: the work before this step is done */
   COMBINED, /* the lane: the rows' gradients are added up; in the first step: see join() */
   DONE,     /* the table: the rows have changed */
   N_EVENTS,
@@ -107,18 +105,6 @@ bag_start (const TpsDeviceBags *bags, gsize bag)
 
 /* -- places -- */
 
-/* Returns the maximum number of contributions of a part, which is the capacity that the operations
- * need. */
-static gsize
-count_contributions (const Step *step, const Part *part)
-{
-  const TpsDeviceBags *bags = &part->from->bags;
-
-  return bags->pooling == TPS_POOLING_MAX
-             ? MIN ((gsize) step->rows->n_rows, bags->n_bags * step->rows->dim)
-             : bags->n_indices;
-}
-
 static void
 place_copied (Step *step, Part *part)
 {
@@ -130,7 +116,7 @@ place_copied (Step *step, Part *part)
     part->offsets = tps_device_lane_reserve (n_bytes, bags->n_bags * sizeof (gint64));
   if (bags->weights != NULL)
     part->weights = tps_device_lane_reserve (n_bytes, bags->n_indices * sizeof (gfloat));
-  if (!is_single (step) && bags->pooling != TPS_POOLING_MAX)
+  if (!is_single (step))
     part->bag_of = tps_device_lane_reserve (n_bytes, bags->n_indices * sizeof (gint64));
 }
 
@@ -144,11 +130,6 @@ place_rest (Step *step, Part *part)
   if (part->from->dtype != TPS_DTYPE_FLOAT32)
     part->received = tps_device_lane_reserve (&step->n_memory_bytes,
                                               n_cells * tps_dtype_size (part->from->dtype));
-  if (bags->pooling == TPS_POOLING_MAX)
-    {
-      part->maxima = tps_device_lane_reserve (&step->n_memory_bytes, n_cells * sizeof (gfloat));
-      part->argmax = tps_device_lane_reserve (&step->n_memory_bytes, n_cells * sizeof (gint64));
-    }
   if (!is_single (step) && bags->pooling == TPS_POOLING_MEAN)
     part->scaled = tps_device_lane_reserve (&step->n_staged_bytes, n_cells * sizeof (gfloat));
 }
@@ -162,7 +143,7 @@ place_parts (Step *step)
   for (guint i = 0; i < step->parts->len; i++)
     {
       place_copied (step, part_at (step, i));
-      n += count_contributions (step, part_at (step, i));
+      n += part_at (step, i)->from->bags.n_indices;
     }
   step->n_staged_bytes = step->n_memory_bytes = step->n_copied_bytes;
   for (guint i = 0; i < step->parts->len; i++)
@@ -203,7 +184,7 @@ stage_part (const Step *step, const Part *part)
   if (bags->weights != NULL && bags->n_indices > 0)
     memcpy (floats_at (staged, part->weights), bags->weights,
             bags->n_indices * sizeof bags->weights[0]);
-  if (!is_single (step) && bags->pooling != TPS_POOLING_MAX)
+  if (!is_single (step))
     stage_bags_of_ids (bags, integers_at (staged, part->bag_of));
 }
 
@@ -255,30 +236,6 @@ count_cells (const Step *step, const Part *part)
   return part->from->bags.n_bags * step->rows->dim;
 }
 
-/* Finds the maxima of the present rows, or copies the maxima of the caller to the device. */
-static void
-find_maxima (Step *step, const Part *part)
-{
-  TpsBags bags = bags_of (step, part);
-  TpsBuffer *memory = step->lane->memory;
-
-  if (part->from->maxima != NULL)
-    {
-      if (count_cells (step, part) > 0)
-        ops_of (step)->copy (step->lane->stream, integers_at (memory, part->argmax),
-                             part->from->maxima, count_cells (step, part) * sizeof (gint64));
-      return;
-    }
-  tps_device_rows_pool (step->rows, &bags, floats_at (memory, part->maxima),
-                        integers_at (memory, part->argmax), event_of (step, COPIED),
-                        event_of (step, POOLED));
-  ops_of (step)->stream_wait_event (step->lane->stream, event_of (step, POOLED));
-  step->is_table_busy = TRUE;
-  if (part->from->found != NULL && count_cells (step, part) > 0)
-    ops_of (step)->copy (step->lane->stream, part->from->found, integers_at (memory, part->argmax),
-                         count_cells (step, part) * sizeof (gint64));
-}
-
 /* Copies the gradient of a part to the device, as FLOAT32. */
 static void
 copy_gradient (const Step *step, const Part *part)
@@ -310,10 +267,6 @@ enqueue_begin (Step *step)
   if (step->n_copied_bytes > 0)
     ops->copy (lane->stream, tps_buffer_get_data (lane->memory), tps_buffer_get_data (lane->staged),
                step->n_copied_bytes);
-  ops->event_record (event_of (step, COPIED), lane->stream);
-  for (guint i = 0; i < n_parts; i++)
-    if (part_at (step, i)->from->bags.pooling == TPS_POOLING_MAX)
-      find_maxima (step, part_at (step, i));
   for (guint i = 0; i < n_parts; i++)
     copy_gradient (step, part_at (step, i));
 }
@@ -346,24 +299,14 @@ spread (Step *step, const Part *part, gint64 *ids, gfloat *rows)
 {
   TpsBuffer *memory = step->lane->memory;
   TpsBags bags = bags_of (step, part);
-  gint64 *argmax = bags.pooling == TPS_POOLING_MAX ? integers_at (memory, part->argmax) : NULL;
 
-  ops_of (step)->embedding_backward_rows (step->lane->stream, &bags,
-                                          floats_at (memory, part->gradient), argmax, ids, rows,
-                                          n_unique_of (step));
-}
-
-/* As spread(), but also waits for the number of rows and returns it. */
-static gsize
-list_maxima (Step *step, const Part *part, gint64 *ids, gfloat *rows)
-{
-  spread (step, part, ids, rows);
-  return tps_device_read_count (step->lane->stream, n_unique_of (step));
+  ops_of (step)->embedding_backward_rows (
+      step->lane->stream, &bags, floats_at (memory, part->gradient), ids, rows, n_unique_of (step));
 }
 
 /* Lists one contribution for each index, in order and without adding up equal ids. A contribution
  * is the gradient of the index's bag, so the numbers of bags serve as indices of the gradient. */
-static gsize
+static void
 list_contributions (Step *step, const Part *part, gint64 *ids, gfloat *rows)
 {
   const TpsDeviceBags *from = &part->from->bags;
@@ -380,12 +323,11 @@ list_contributions (Step *step, const Part *part, gint64 *ids, gfloat *rows)
   };
 
   if (from->n_indices == 0)
-    return 0;
+    return;
   ops_of (step)->copy (stream, ids, integers_at (memory, part->ids),
                        from->n_indices * sizeof (gint64));
   ops_of (step)->embedding_pool (stream, &each, TPS_DTYPE_FLOAT32,
-                                 floats_at (memory, part->gradient), rows, NULL);
-  return from->n_indices;
+                                 floats_at (memory, part->gradient), rows);
 }
 
 static void
@@ -402,15 +344,11 @@ combine_several (Step *step)
 
   for (guint i = 0; i < step->parts->len; i++)
     {
-      const Part *part = part_at (step, i);
-      gfloat *to = rows + n * step->rows->dim;
-
-      n += part->from->bags.pooling == TPS_POOLING_MAX
-               ? list_maxima (step, part, ids + n, to)
-               : list_contributions (step, part, ids + n, to);
+      list_contributions (step, part_at (step, i), ids + n, rows + n * step->rows->dim);
+      n += part_at (step, i)->from->bags.n_indices;
     }
   all.n_indices = all.n_bags = n;
-  ops_of (step)->embedding_backward_rows (step->lane->stream, &all, rows, NULL,
+  ops_of (step)->embedding_backward_rows (step->lane->stream, &all, rows,
                                           integers_at (memory, step->unique),
                                           floats_at (memory, step->sums), n_unique_of (step));
 }
@@ -486,13 +424,13 @@ combine (Step *step, GError **error)
 
 /* -- commit -- */
 
-/* Reports known failures before any table changes. Also records POOLED, behind all earlier work on
+/* Reports known failures before any table changes. Also records READY, behind all earlier work on
  * the table. */
 static gboolean
 check (Step *step, GError **error)
 {
   return ops_of (step)->stream_check (step->lane->stream, error)
-         && tps_device_rows_check (step->rows, event_of (step, POOLED), error);
+         && tps_device_rows_check (step->rows, event_of (step, READY), error);
 }
 
 /* Records the COMBINED event of the first step again, behind the sums of all steps and all earlier
@@ -511,7 +449,7 @@ join (GArray *steps)
       const Step *step = &g_array_index (steps, Step, i);
 
       ops->stream_wait_event (first->lane->stream, event_of (step, COMBINED));
-      ops->stream_wait_event (first->lane->stream, event_of (step, POOLED));
+      ops->stream_wait_event (first->lane->stream, event_of (step, READY));
     }
   ops->event_record (event_of (first, COMBINED), first->lane->stream);
 }

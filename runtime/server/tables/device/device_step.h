@@ -16,10 +16,6 @@ typedef struct
   /* Of the gradient. It may differ from FLOAT32 only if the call has a single gradient, and each
    * index is a bag. */
   TpsDType dtype;
-  /* MAX: the slots of the maxima, [n_bags, dim], as returned by tps_table_pool_bags(); borrowed.
-   * NULL = tps_device_steps_run() must find them. */
-  const gint64 *maxima;
-  gint64 *found;    /* MAX, optional: receives the maxima that were found */
   gboolean is_done; /* out: the table has taken the step */
 } TpsDeviceGradient;
 

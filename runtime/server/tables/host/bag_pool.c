@@ -37,11 +37,10 @@ typedef struct
   gsize capacity;                 /* rows */
   gfloat *rows;                   /* [capacity, dim] */
   guint8 *raw;                    /* the rows in the table's dtype; `rows` if it is FLOAT32 */
-  gint64 *argmax;                 /* [dim], of a part */
   gint64 numbers[MAX_STAGE_ROWS]; /* 0, 1, ... */
   gint64 offsets[MAX_STAGE_BAGS];
   gfloat weights[MAX_STAGE_ROWS]; /* of a part */
-  _Alignas(64) guint8 narrow[2 * STAGE_BYTES + MAX_NARROW_DIM * sizeof (gint64)];
+  _Alignas(64) guint8 narrow[2 * STAGE_BYTES];
 } Stage;
 
 static gsize
@@ -59,7 +58,7 @@ tps_table_pool_get_stage_bytes (const TpsTable *table)
 
   if (table->dim <= MAX_NARROW_DIM)
     return 0;
-  return (n_copies * stage_rows (table->dim) * sizeof (gfloat) + sizeof (gint64)) * table->dim;
+  return n_copies * stage_rows (table->dim) * sizeof (gfloat) * table->dim;
 }
 
 static void
@@ -67,15 +66,13 @@ stage_init (Stage *stage, const TpsTableBags *bags, gpointer memory)
 {
   gsize dim = bags->table->dim;
   gsize rows_bytes = stage_rows (dim) * dim * sizeof (gfloat);
-  guint8 *next = memory != NULL ? memory : stage->narrow;
+  guint8 *rows = memory != NULL ? memory : stage->narrow;
 
   stage->bags = bags;
   stage->dim = dim;
   stage->capacity = stage_rows (dim);
-  stage->argmax = (gint64 *) (gpointer) next;
-  next += dim * sizeof stage->argmax[0];
-  stage->rows = (gfloat *) (gpointer) next;
-  stage->raw = bags->table->spec.dtype == TPS_DTYPE_FLOAT32 ? next : next + rows_bytes;
+  stage->rows = (gfloat *) (gpointer) rows;
+  stage->raw = bags->table->spec.dtype == TPS_DTYPE_FLOAT32 ? rows : rows + rows_bytes;
   for (gsize i = 0; i < stage->capacity; i++)
     stage->numbers[i] = (gint64) i;
 }
@@ -97,7 +94,7 @@ stage_fill (Stage *stage, gsize first, gsize n, gsize to)
 /* Pools rows [0, n_rows) of the stage. The stage's offsets must have been set. */
 static void
 stage_pool (Stage *stage, gsize n_rows, gsize n_bags, const gfloat *weights, TpsPooling pooling,
-            gfloat *output, gint64 *argmax)
+            gfloat *output)
 {
   TpsBags bags = {
     .rows = (gint64) n_rows,
@@ -110,7 +107,7 @@ stage_pool (Stage *stage, gsize n_rows, gsize n_bags, const gfloat *weights, Tps
     .pooling = pooling,
   };
 
-  tps_cpu_embedding_pool (&bags, stage->rows, output, argmax);
+  tps_cpu_embedding_pool (&bags, stage->rows, output);
 }
 
 static gsize
@@ -139,7 +136,7 @@ take_bags (Stage *stage, gsize begin, gsize end)
 }
 
 static void
-pool_whole_bags (Stage *stage, gsize begin, gsize n_bags, gfloat *output, gint64 *argmax)
+pool_whole_bags (Stage *stage, gsize begin, gsize n_bags, gfloat *output)
 {
   const TpsTableBags *bags = stage->bags;
   gsize first = bag_start (bags, begin);
@@ -147,11 +144,7 @@ pool_whole_bags (Stage *stage, gsize begin, gsize n_bags, gfloat *output, gint64
 
   stage_fill (stage, first, n_rows, 0);
   stage_pool (stage, n_rows, n_bags, bags->weights != NULL ? bags->weights + first : NULL,
-              bags->pooling, output, argmax);
-  /* From rows of the stage to slots. */
-  for (gsize cell = 0; argmax != NULL && cell < n_bags * stage->dim; cell++)
-    if (argmax[cell] >= 0)
-      argmax[cell] = bags->slots[first + (gsize) argmax[cell]] - bags->base;
+              bags->pooling, output);
 }
 
 /* -- a bag in parts -- */
@@ -170,29 +163,12 @@ part_weights (Stage *stage, gsize first, gsize n, gboolean is_first)
   return stage->weights;
 }
 
-/* Sets the slots of the maxima that this part contains. Row 0 of a later part is the previous
- * result, so the slots of its maxima are already in `argmax`. */
 static void
-merge_argmax (Stage *stage, gsize first, gboolean is_first, gint64 *argmax)
-{
-  const TpsTableBags *bags = stage->bags;
-
-  for (gsize d = 0; d < stage->dim; d++)
-    {
-      gint64 row = stage->argmax[d] - (is_first ? 0 : 1);
-
-      if (row >= 0)
-        argmax[d] = bags->slots[first + (gsize) row] - bags->base;
-    }
-}
-
-static void
-pool_in_parts (Stage *stage, gsize bag, gfloat *output, gint64 *argmax)
+pool_in_parts (Stage *stage, gsize bag, gfloat *output)
 {
   const TpsTableBags *bags = stage->bags;
   gsize begin = bag_start (bags, bag);
   gsize end = bag_start (bags, bag + 1);
-  TpsPooling pooling = bags->pooling == TPS_POOLING_MAX ? TPS_POOLING_MAX : TPS_POOLING_SUM;
   gsize n;
 
   stage->offsets[0] = 0;
@@ -205,10 +181,8 @@ pool_in_parts (Stage *stage, gsize bag, gfloat *output, gint64 *argmax)
       if (!is_first)
         memcpy (stage->rows, output, stage->dim * sizeof output[0]);
       stage_fill (stage, first, n, n_before);
-      stage_pool (stage, n_before + n, 1, part_weights (stage, first, n, is_first), pooling, output,
-                  argmax != NULL ? stage->argmax : NULL);
-      if (argmax != NULL)
-        merge_argmax (stage, first, is_first, argmax);
+      stage_pool (stage, n_before + n, 1, part_weights (stage, first, n, is_first), TPS_POOLING_SUM,
+                  output);
     }
   if (bags->pooling == TPS_POOLING_MEAN)
     tps_cpu_divide (TPS_DTYPE_FLOAT32, output, output, (gfloat) (end - begin), stage->dim);
@@ -217,8 +191,7 @@ pool_in_parts (Stage *stage, gsize bag, gfloat *output, gint64 *argmax)
 /* Pools copies of the rows: as many bags at a time as fit into the stage, or one larger bag in
  * parts. */
 static void
-pool_staged (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output, gint64 *argmax,
-             gpointer memory)
+pool_staged (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output, gpointer memory)
 {
   gsize dim = bags->table->dim;
   Stage stage;
@@ -227,15 +200,14 @@ pool_staged (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output, g
   for (gsize bag = begin, n_bags; bag < end; bag += n_bags)
     {
       gfloat *pooled = output + (bag - begin) * dim;
-      gint64 *from = argmax != NULL ? argmax + (bag - begin) * dim : NULL;
 
       n_bags = take_bags (&stage, bag, end);
       if (n_bags > 0)
         {
-          pool_whole_bags (&stage, bag, n_bags, pooled, from);
+          pool_whole_bags (&stage, bag, n_bags, pooled);
           continue;
         }
-      pool_in_parts (&stage, bag, pooled, from);
+      pool_in_parts (&stage, bag, pooled);
       n_bags = 1;
     }
 }
@@ -260,7 +232,7 @@ count_quiet_bags (const TpsTableBags *bags, gsize begin, gsize end)
 
 /* Must be called in a quiet read, with the number of bags from count_quiet_bags(). */
 static void
-pool_in_place (const TpsTableBags *bags, gsize begin, gsize n_bags, gfloat *output, gint64 *argmax)
+pool_in_place (const TpsTableBags *bags, gsize begin, gsize n_bags, gfloat *output)
 {
   gsize first = bag_start (bags, begin);
   gsize n_rows = bag_start (bags, begin + n_bags) - first;
@@ -285,30 +257,28 @@ pool_in_place (const TpsTableBags *bags, gsize begin, gsize n_bags, gfloat *outp
         numbers[i] = bags->slots[first + i] - bags->base;
       in_place.indices = numbers;
     }
-  tps_cpu_embedding_pool (&in_place, (const gfloat *) (gconstpointer) bags->table->rows, output,
-                          argmax);
+  tps_cpu_embedding_pool (&in_place, (const gfloat *) (gconstpointer) bags->table->rows, output);
 }
 
 void
 tps_table_pool_bags (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output,
-                     gint64 *argmax, gpointer stage)
+                     gpointer stage)
 {
   TpsTable *table = bags->table;
 
   for (gsize bag = begin, n_bags; bag < end; bag += n_bags)
     {
       gfloat *pooled = output + (bag - begin) * table->dim;
-      gint64 *from = argmax != NULL ? argmax + (bag - begin) * table->dim : NULL;
 
       n_bags = count_quiet_bags (bags, bag, end);
       if (n_bags > 0 && table->spec.dtype == TPS_DTYPE_FLOAT32
           && tps_table_begin_quiet_read (table))
         {
-          pool_in_place (bags, bag, n_bags, pooled, from);
+          pool_in_place (bags, bag, n_bags, pooled);
           tps_table_end_quiet_read (table);
           continue;
         }
       n_bags = MAX (n_bags, 1);
-      pool_staged (bags, bag, bag + n_bags, pooled, from, stage);
+      pool_staged (bags, bag, bag + n_bags, pooled, stage);
     }
 }

@@ -27,10 +27,9 @@ typedef struct
 gsize tps_table_pool_get_stage_bytes (const TpsTable *table);
 
 /* Pools bags [begin, end) into `output` [end - begin, dim], with the same bits as
- * tps_cpu_embedding_pool(), in the given order of indices. `argmax` [end - begin, dim] receives the
- * slots of the maxima, as in tps_cpu_embedding_pool(); it may be NULL. No other call may use
- * `stage` meanwhile. Thread: any. */
+ * tps_cpu_embedding_pool(), in the given order of indices. No other call may use `stage` meanwhile.
+ * Thread: any. */
 void tps_table_pool_bags (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output,
-                          gint64 *argmax, gpointer stage);
+                          gpointer stage);
 
 G_END_DECLS

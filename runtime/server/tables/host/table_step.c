@@ -39,21 +39,17 @@ count_max_parts (const TpsTableStep *step, TpsWorkerPool *workers)
 
 void
 tps_table_step_reserve (TpsTableStep *step, TpsScratch *scratch, TpsTable *table, TpsDType dtype,
-                        gsize capacity, gsize max_bags, gboolean has_weights,
-                        TpsWorkerPool *workers)
+                        gsize capacity, gboolean has_weights, TpsWorkerPool *workers)
 {
   *step = (TpsTableStep) {
     .table = table,
     .dtype = dtype,
     .capacity = capacity,
     .n_levels = MIN (tps_tree_sum_levels (capacity), TPS_TABLE_SUM_MAX_LEVELS),
-    .n_cell_levels = MIN (tps_tree_sum_levels (max_bags), TPS_TABLE_SUM_MAX_LEVELS),
   };
   step->places.slots = tps_scratch_reserve (scratch, capacity, sizeof step->slots[0]);
   step->places.gradients = tps_scratch_reserve (scratch, capacity, sizeof step->gradients[0]);
   step->places.groups = tps_scratch_reserve (scratch, capacity + 1, TPS_CPU_GROUPS_BYTES);
-  if (max_bags > 0)
-    step->places.cell_rows = tps_scratch_reserve (scratch, capacity, sizeof step->cell_rows[0]);
   if (has_weights)
     step->places.weights = tps_scratch_reserve (scratch, capacity, sizeof step->weights[0]);
   tps_table_sum_reserve (step, scratch, workers);
@@ -72,8 +68,6 @@ tps_table_step_begin (TpsTableStep *step, const TpsScratch *scratch)
   step->slots = tps_scratch_at (scratch, step->places.slots);
   step->gradients = tps_scratch_at (scratch, step->places.gradients);
   step->group_memory = tps_scratch_at (scratch, step->places.groups);
-  if (step->places.cell_rows > 0)
-    step->cell_rows = tps_scratch_at (scratch, step->places.cell_rows);
   if (step->places.weights > 0)
     step->weights = tps_scratch_at (scratch, step->places.weights);
   tps_table_sum_begin (step, scratch);
@@ -86,13 +80,6 @@ tps_table_step_assign (TpsTableStep *step, gint64 as_of_lsn)
 {
   step->is_assignment = TRUE;
   step->as_of_lsn = as_of_lsn;
-}
-
-void
-tps_table_step_add_cells (TpsTableStep *step, gint64 slot, const TpsCellRow *row)
-{
-  step->cell_rows[step->n] = *row;
-  tps_table_step_add (step, slot, NULL, 1);
 }
 
 void
@@ -110,7 +97,7 @@ prefetch_group (const TpsTableStep *step, gsize u)
 {
   const TpsCpuGroups *groups = &step->groups;
   const guint8 *gradient = step->gradients[groups->order[groups->starts[u]]];
-  gsize n_bytes = gradient != NULL ? step->table->dim * tps_dtype_size (step->dtype) : 0;
+  gsize n_bytes = step->table->dim * tps_dtype_size (step->dtype);
 
   tps_table_prefetch_update (step->table, groups->ids[u]);
   for (gsize i = 0; i < MIN (n_bytes, MAX_AHEAD_BYTES); i += CACHE_LINE)
@@ -134,8 +121,7 @@ add_up (const TpsTableStep *step, gsize u, const TpsTableSumSpace *space)
 {
   const gsize *starts = step->groups.starts;
 
-  if (starts[u + 1] - starts[u] == 1 && step->weights == NULL && step->dtype == TPS_DTYPE_FLOAT32
-      && step->gradients[step->groups.order[starts[u]]] != NULL)
+  if (starts[u + 1] - starts[u] == 1 && step->weights == NULL && step->dtype == TPS_DTYPE_FLOAT32)
     return step->gradients[step->groups.order[starts[u]]];
   return tps_table_sum_add_up (step, u, space);
 }

@@ -5,7 +5,7 @@
  *
  *   reserve()   reserves the step's temporary space for the maximum number of contributions
  *   begin()     takes the provided space
- *   add_*()     add contributions
+ *   add()       adds a contribution
  *   group()     finds equal rows; does not read rows, so that it may run before the command's turn
  *   run()       changes rows
  */
@@ -17,15 +17,6 @@
 #include "runtime/server/tables/host/table.h"
 
 G_BEGIN_DECLS
-
-/* A row that is 0 except in the given cells: the contribution of a MAX gradient to one row of the
- * table. */
-typedef struct
-{
-  const gfloat *gradient; /* [bags, dim] */
-  const gsize *cells;     /* [n_cells], ascending: numbers of cells in `gradient` */
-  gsize n_cells;
-} TpsCellRow;
 
 /* A row that has so many contributions that several threads add them up, in blocks. */
 typedef struct
@@ -45,11 +36,9 @@ typedef struct
   gsize n;
   gsize max_parts;
   gint64 *slots;            /* [capacity] */
-  gconstpointer *gradients; /* [capacity], each [dim]; NULL = cell_rows[i] is the contribution */
-  TpsCellRow *cell_rows;    /* [capacity]; NULL = there are no rows of cells */
+  gconstpointer *gradients; /* [capacity], each [dim] */
   gfloat *weights;          /* [capacity]; NULL = all are 1 */
   guint n_levels;           /* of the tree by which contributions are added */
-  guint n_cell_levels;      /* of the tree by which the cells of one column are added */
   gfloat *wide;             /* [max_parts] working spaces; NULL = rows are narrow */
   TpsHotRow *hot;           /* [n_hot], ascending; NULL = no row can be hot */
   gsize n_hot, n_blocks;
@@ -57,7 +46,7 @@ typedef struct
   gpointer group_memory;
   struct
   {
-    gsize slots, gradients, cell_rows, weights, wide, groups, hot, hot_sums;
+    gsize slots, gradients, weights, wide, groups, hot, hot_sums;
   } places; /* in the scratch */
 
   TpsCpuGroups groups;
@@ -69,10 +58,9 @@ typedef struct
   const TpsTurn *turn; /* if another step may run in parallel */
 } TpsTableStep;
 
-/* Reserves space for at most `capacity` contributions. Rows of cells may come from gradients with
- * at most `max_bags` bags; 0 means that there are none. Allocates no memory. */
+/* Reserves space for at most `capacity` contributions. Allocates no memory. */
 void tps_table_step_reserve (TpsTableStep *step, TpsScratch *scratch, TpsTable *table,
-                             TpsDType dtype, gsize capacity, gsize max_bags, gboolean has_weights,
+                             TpsDType dtype, gsize capacity, gboolean has_weights,
                              TpsWorkerPool *workers);
 /* Begins to use `scratch`, which must have been provided and must outlive the step. */
 void tps_table_step_begin (TpsTableStep *step, const TpsScratch *scratch);
@@ -92,10 +80,6 @@ tps_table_step_add (TpsTableStep *step, gint64 slot, gconstpointer gradient, gfl
     step->weights[step->n] = weight;
   step->n++;
 }
-
-/* Adds a row of cells as a contribution. `row` is copied; the arrays to which it points are
- * borrowed. */
-void tps_table_step_add_cells (TpsTableStep *step, gint64 slot, const TpsCellRow *row);
 
 /* Groups the added contributions by row. Must be called after the last contribution was added, and
  * before run(). */

@@ -13,18 +13,15 @@
 #define BLOCK_TERMS (TPS_SUM_CHUNK * TPS_SUM_CHUNK)
 #define HOT_TERMS (2 * BLOCK_TERMS)
 
-/* The rows of a working space: a sum, a row of cells, and two rows for the optimizer; then two rows
- * for counts, and the levels of both trees. */
-#define FIRST_ROWS 4
-#define COUNT_ROWS (sizeof (gsize) / sizeof (gfloat))
-#define MAX_WORKING_ROWS (FIRST_ROWS + 2 * TPS_TABLE_SUM_MAX_LEVELS + COUNT_ROWS)
+/* The rows of a working space: a sum, and two rows for the optimizer; then the levels of the
+ * tree. */
+#define FIRST_ROWS 3
+#define MAX_WORKING_ROWS (FIRST_ROWS + TPS_TABLE_SUM_MAX_LEVELS)
 
-/* The number of rows is even, so that the counts of every part are aligned. */
 gsize
 tps_table_sum_count_floats (const TpsTableStep *step)
 {
-  return (FIRST_ROWS + step->n_levels + step->n_cell_levels + COUNT_ROWS + 1) / 2 * 2
-         * step->table->dim;
+  return (FIRST_ROWS + step->n_levels) * step->table->dim;
 }
 
 void
@@ -52,29 +49,12 @@ static TpsTableSumSpace
 divide_space (const TpsTableStep *step, gfloat *memory)
 {
   gsize dim = step->table->dim;
-  gfloat *counts = memory + FIRST_ROWS * dim; /* aligned: an even number of rows before */
-  gfloat *levels = counts + COUNT_ROWS * dim;
 
   return (TpsTableSumSpace) {
     .sum = memory,
-    .cells = memory + dim,
-    .scratch = memory + 2 * dim,
-    .levels = levels,
-    .cell_sums = { dim, (gsize *) (gpointer) counts, levels + step->n_levels * dim },
+    .scratch = memory + dim,
+    .levels = memory + FIRST_ROWS * dim,
   };
-}
-
-/* Returns contribution `i`, of the step's dtype. A row of cells is expanded to `space->cells`. */
-static gconstpointer
-gradient_at (const TpsTableStep *step, gsize i, const TpsTableSumSpace *space)
-{
-  const TpsCellRow *row;
-
-  if (step->gradients[i] != NULL)
-    return step->gradients[i];
-  row = &step->cell_rows[i];
-  tps_cell_sums_add_up (&space->cell_sums, row->gradient, row->cells, row->n_cells, space->cells);
-  return space->cells;
 }
 
 /* Adds up the contributions at sorted positions [begin, end), as a tree
@@ -92,7 +72,7 @@ add_terms (const TpsTableStep *step, gsize begin, gsize end, const TpsTableSumSp
   tps_tree_sum_init (&tree, TPS_DTYPE_FLOAT32, dim, sum, space->levels, dim * sizeof sum[0]);
   for (gsize i = begin; i < end; i++)
     {
-      gconstpointer gradient = gradient_at (step, order[i], space);
+      gconstpointer gradient = step->gradients[order[i]];
 
       if (tps_tree_sum_next (&tree))
         tps_cpu_scale (dtype, sum, gradient, weights != NULL ? weights[order[i]] : 1, dim);
@@ -214,8 +194,6 @@ tps_table_sum_add_up (const TpsTableStep *step, gsize u, const TpsTableSumSpace 
   gsize begin = groups->starts[u];
   gsize end = groups->starts[u + 1];
 
-  if (end - begin == 1 && step->weights == NULL && step->dtype == TPS_DTYPE_FLOAT32)
-    return gradient_at (step, groups->order[begin], space);
   if (end - begin >= HOT_TERMS && step->n_hot > 0)
     add_hot (step, &step->hot[count_hot_before (step, u)], end - begin, space);
   else

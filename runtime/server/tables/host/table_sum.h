@@ -24,10 +24,9 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  gfloat *sum, *cells; /* [dim] */
-  gfloat *scratch;     /* [2, dim], for the optimizer */
-  gfloat *levels;      /* [n_levels, dim] */
-  TpsCellSums cell_sums;
+  gfloat *sum;     /* [dim] */
+  gfloat *scratch; /* [2, dim], for the optimizer */
+  gfloat *levels;  /* [n_levels, dim] */
 } TpsTableSumSpace;
 
 /* Returns the number of floats of a working space. */

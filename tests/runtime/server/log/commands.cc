@@ -157,7 +157,6 @@ void
 RandomCommand::make_bags ()
 {
   guint n = static_cast<guint> (up_to (3));
-  bool has_maxima = false;
 
   add_tables (n);
   for (guint i = 0; i < n; i++)
@@ -166,7 +165,7 @@ RandomCommand::make_bags ()
       TpsBagGradient gradient {};
 
       gradient.query.table = tables_[i].name;
-      gradient.query.pooling = static_cast<TpsPooling> (1 + up_to (2));
+      gradient.query.pooling = static_cast<TpsPooling> (1 + up_to (1));
       gradient.query.indices = view (TPS_DTYPE_INT64, { n_ids });
       TpsTensor *offsets = tensor (TPS_DTYPE_INT64, { n_bags });
       for (gint64 bag = 0; bag < n_bags; bag++)
@@ -175,16 +174,9 @@ RandomCommand::make_bags ()
       if (gradient.query.pooling == TPS_POOLING_SUM && up_to (1) == 0)
         gradient.query.weights = view (TPS_DTYPE_FLOAT32, { n_ids });
       gradient.gradient = view (TPS_DTYPE_FLOAT32, { n_bags, dim });
-      maxima_.push_back (nullptr);
-      if (gradient.query.pooling == TPS_POOLING_MAX)
-        {
-          maxima_.back () = static_cast<const gint64 *> (
-              view (TPS_DTYPE_INT64, { n_bags, dim }).data);
-          has_maxima = true;
-        }
       gradients_.push_back (gradient);
     }
-  record.bags = { n, gradients_.data (), has_maxima ? maxima_.data () : nullptr };
+  record.bags = { n, gradients_.data () };
 }
 
 void

@@ -46,7 +46,6 @@ private:
   TpsTableSpec spec_ {};
   TpsOptimizerSpec optimizer_ {};
   std::vector<TpsBagGradient> gradients_;
-  std::vector<const gint64 *> maxima_;
   std::vector<TpsNamedTensor> parameters_;
   std::vector<std::vector<TpsTensor>> contributed_;
   std::vector<TpsCommandContribution> contributions_;

@@ -28,16 +28,18 @@ public:
     is_fine = bytes.size () >= TPS_LOG_RECORD_HEADER && tps_record_decode_head (data, &head_)
               && head_.body_bytes == bytes.size () - TPS_LOG_RECORD_HEADER
               && tps_record_check_body (&head_, data + TPS_LOG_RECORD_HEADER)
-              && tps_record_decode (&decoder, &head_, buffer_, TPS_LOG_RECORD_HEADER, nullptr);
+              && tps_record_decode (&decoder, &head_, buffer_, TPS_LOG_RECORD_HEADER, &error);
   }
 
   ~Decoded ()
   {
     tps_record_decoder_clear (&decoder);
     tps_buffer_unref (buffer_);
+    g_clear_error (&error);
   }
 
   bool is_fine;
+  GError *error = nullptr;
   TpsRecordDecoder decoder;
 
 private:
@@ -119,6 +121,35 @@ TEST (LogRecord, AFieldOfEachKindIsReadAsWritten)
       EXPECT_EQ (stochastic.decoder.command.create->rounding, TPS_ROUNDING_STOCHASTIC);
       EXPECT_STREQ (stochastic.decoder.command.create->tenant, owner);
     }
+}
+
+/* Earlier versions applied such gradients. Their records also have the slots of the maxima. */
+TEST (LogRecord, AGradientWithPoolingMaxIsRefusedByName)
+{
+  const gint64 ids[] = { 0 };
+  const float values[] = { 1, 2 };
+  TpsBagGradient gradients[2] = {};
+  TpsCommand command {};
+
+  for (TpsBagGradient &gradient : gradients)
+    {
+      gradient.query.table = "items";
+      gradient.query.indices = gradient.query.offsets = { { TPS_DTYPE_INT64, 1, { 1 } }, ids };
+      gradient.query.pooling = TPS_POOLING_MEAN;
+      gradient.gradient = { { TPS_DTYPE_FLOAT32, 2, { 1, 2 } }, values };
+    }
+  command.lsn = 1;
+  command.kind = TPS_COMMAND_APPLY_BAGS;
+  command.bags = { 2, gradients };
+  EXPECT_TRUE (Decoded (encode (&command)).is_fine);
+  gradients[1].query.pooling = TPS_POOLING_MAX;
+  Decoded decoded (encode (&command));
+  EXPECT_FALSE (decoded.is_fine);
+  ASSERT_TRUE (g_error_matches (decoded.error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
+  EXPECT_STREQ (decoded.error->message,
+                "the record has a gradient of table items with pooling MAX, which only earlier "
+                "versions apply: start the version that wrote the log, take a snapshot, and then "
+                "start this version, which reads only the records after the snapshot");
 }
 
 TEST (LogRecord, AHoleHasItsLsnOnly)

@@ -125,9 +125,9 @@ TEST_P (Pieces, OfATableAreOfDifferentTimes)
         EXPECT_TRUE (tps_table_store_apply_rows (self->server->store, "emb", view (ids),
                                                  view (values, dim), nullptr));
       }
-    else /* a push to the current maxima, which may differ from those in the snapshot */
+    else
       {
-        Query query { "emb", ids, {}, TPS_POOLING_MAX };
+        Query query { "emb", ids, {}, TPS_POOLING_MEAN };
 
         for (int64_t begin = 0; begin < 500; begin += 20)
           query.offsets.push_back (begin);

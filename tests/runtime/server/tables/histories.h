@@ -130,7 +130,7 @@ public:
   Query
   draw_query (Random &random, const std::string &name)
   {
-    TpsPooling pooling = static_cast<TpsPooling> (1 + random () % 3);
+    TpsPooling pooling = static_cast<TpsPooling> (1 + random () % 2);
     Query query = random_query (random, name, kRows, 4, 5, pooling,
                                 pooling == TPS_POOLING_SUM && random () % 2 == 0);
 

@@ -17,7 +17,7 @@ same_bits (const Floats &a, const Floats &b)
          && (a.empty () || memcmp (a.data (), b.data (), a.size () * sizeof a[0]) == 0);
 }
 
-const TpsPooling poolings[] = { TPS_POOLING_SUM, TPS_POOLING_MEAN, TPS_POOLING_MAX };
+const TpsPooling poolings[] = { TPS_POOLING_SUM, TPS_POOLING_MEAN };
 const TpsDType dtypes[] = { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 };
 
 /* The rows of table "emb", read at the construction. */
@@ -115,7 +115,7 @@ TEST (Lookup, HasTheBitsOfTheCpuBackend)
       bags.offsets = query.offsets.data ();
       bags.n_bags = query.n_bags ();
       bags.pooling = pooling;
-      tps_cpu_embedding_pool (&bags, table.data (), expected.data (), nullptr);
+      tps_cpu_embedding_pool (&bags, table.data (), expected.data ());
       EXPECT_TRUE (same_bits (store.pooled (query), expected)) << pooling;
     }
 }
@@ -167,19 +167,6 @@ TEST (Lookup, SeveralTablesInOneCallInTheOrderOfTheQueries)
   EXPECT_EQ (outputs[0], store.row ("b", TPS_DTYPE_FLOAT32, 7));
   EXPECT_EQ (outputs[1], store.row ("a", TPS_DTYPE_FLOAT32, 7));
   EXPECT_EQ (outputs[2], store.row ("b", TPS_DTYPE_FLOAT32, 2));
-}
-
-TEST (Lookup, MaximumTakesNanAndTheFirstOfEquals)
-{
-  Store store;
-  float nan = std::numeric_limits<float>::quiet_NaN ();
-
-  /* With SGD at rate 1, a row is the negated gradient. */
-  ASSERT_EQ (store.create (Spec ("emb", 4, 2).zeros ().optimizer (TPS_OPTIMIZER_SGD, 1)), "");
-  ASSERT_EQ (store.apply_rows ("emb", { 0, 1, 2 }, { -1, -2, -3, nan, -5, -1 }, 2), "");
-  Floats pooled = store.pooled (Query { "emb", { 0, 2, 1, 2 }, { 0 }, TPS_POOLING_MAX });
-  EXPECT_EQ (pooled[0], 5);
-  EXPECT_NE (pooled[1], pooled[1]);
 }
 
 TEST (Lookup, RowsComeAsTheyAreStored)

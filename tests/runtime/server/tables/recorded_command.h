@@ -71,8 +71,6 @@ private:
     for (guint i = 0; i < from->bags.n_gradients; i++)
       {
         TpsBagGradient gradient = from->bags.gradients[i];
-        const gint64 *found = from->bags.maxima != nullptr ? from->bags.maxima[i] : nullptr;
-        gsize n_cells = static_cast<gsize> (tps_shape_n_elems (&gradient.gradient.shape));
 
         gradient.query.table = keep (gradient.query.table);
         gradient.query.indices = keep (gradient.query.indices);
@@ -80,13 +78,8 @@ private:
         gradient.query.weights = keep (gradient.query.weights);
         gradient.gradient = keep (gradient.gradient);
         gradients.push_back (gradient);
-        EXPECT_EQ (found != nullptr, gradient.query.pooling == TPS_POOLING_MAX);
-        cells.emplace_back (found, found != nullptr ? found + n_cells : nullptr);
-        cells.back ().push_back (-1);
       }
-    for (std::vector<gint64> &list : cells)
-      maxima.push_back (list.data ());
-    command.bags = { from->bags.n_gradients, gradients.data (), maxima.data () };
+    command.bags = { from->bags.n_gradients, gradients.data () };
   }
 
   std::vector<std::unique_ptr<std::string>> texts;
@@ -94,8 +87,6 @@ private:
   std::vector<TpsCommandTable> tables;
   std::unique_ptr<Spec> spec;
   std::vector<TpsBagGradient> gradients;
-  std::vector<std::vector<gint64>> cells;
-  std::vector<const gint64 *> maxima;
 };
 
 } // namespace embedding_test

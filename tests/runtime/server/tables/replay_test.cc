@@ -56,45 +56,6 @@ TEST (Replay, HasTheSameBits)
     }
 }
 
-/* A record contains the rows of the maxima, so a replay must not search for them. */
-TEST (Replay, TakesTheMaximaOfTheRecord)
-{
-  Server server (0), other (0);
-  Query query { "emb", { 0, 1 }, { 0 }, TPS_POOLING_MAX };
-  Floats gradient { 1, 1 };
-  TpsBagGradient push = { query.get (), view (gradient, 2) };
-  Spec spec = Spec ("emb", 2, 2).zeros ().optimizer (TPS_OPTIMIZER_SGD, 1);
-  Floats ahead { 100, 100 };
-
-  ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
-  ASSERT_TRUE (tps_table_store_apply_bags (server.store, &push, 1, nullptr));
-  ASSERT_TRUE (tps_table_store_replay (other.store, &server.records[0]->command, nullptr));
-  ASSERT_TRUE (tps_table_store_apply_rows (other.store, "emb", view (Ids { 0 }), view (ahead, 2),
-                                           nullptr)); /* now row 1 is larger */
-  ASSERT_TRUE (tps_table_store_replay (other.store, &server.records[1]->command, nullptr));
-  EXPECT_EQ (to_floats (other.rows_of ("emb", { 0, 1 }), TPS_DTYPE_FLOAT32),
-             (Floats { -101, -101, 0, 0 }));
-}
-
-TEST (Replay, RefusesMaximaThatAreNoSlots)
-{
-  Server server (0), other (0);
-  Query query { "emb", { 0, 1 }, { 0 }, TPS_POOLING_MAX };
-  Floats gradient { 1, 1 };
-  TpsBagGradient push = { query.get (), view (gradient, 2) };
-  Spec spec = Spec ("emb", 2, 2);
-  const gint64 wrong[] = { 0, 2 };
-  const gint64 *maxima[] = { wrong };
-  g_autoptr (GError) error = nullptr;
-
-  ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
-  ASSERT_TRUE (tps_table_store_create (other.store, &spec.value, nullptr));
-  ASSERT_TRUE (tps_table_store_apply_bags (server.store, &push, 1, nullptr));
-  server.records[1]->command.bags.maxima = maxima;
-  EXPECT_FALSE (tps_table_store_replay (other.store, &server.records[1]->command, &error));
-  EXPECT_STREQ (error->message, "maxima[0][1]: slot 2 is not in [-1, 2) of table emb");
-}
-
 /* Device 1 is lost after the table on device 0 has taken its step. A repeat must not take a second
  * step, neither from a running server nor after a replay. */
 TEST (Replay, ARepeatTakesNoSecondStepIfADeviceWasLostHalfway)

@@ -452,6 +452,24 @@ TEST (BagQuery, NamesTheOffsetThatIsWrong)
   EXPECT_EQ (check (Query { "emb", { 1, 2, 3 }, { 0, 3, 3 } }.get ()), "");
 }
 
+TEST (TableStore, MaxIsRefusedByName)
+{
+  const char *said =
+      ".pooling: servers do not pool with MAX; the C and Python clients do, and any other client "
+      "must look up the rows of the bags (lookup_rows) and push gradients of the rows that hold "
+      "the maxima (apply_row_gradients)";
+  Query max { "emb", { 1, 2 }, { 0 }, TPS_POOLING_MAX }, sum { "emb", { 1, 2 }, { 0 } };
+  Store store;
+
+  ASSERT_EQ (store.create (Spec ("emb", 10, 4)), "");
+  std::string before = store.dump ("emb", 10);
+  EXPECT_EQ (store.lookup ({ sum, max }, nullptr),
+             std::string ("INVALID_ARGUMENT queries[1]") + said);
+  EXPECT_EQ (store.apply_bags ({ sum, max }, { Floats (4, 1), Floats (4, 1) }, 4),
+             std::string ("INVALID_ARGUMENT gradients[1].query") + said);
+  EXPECT_EQ (store.dump ("emb", 10), before);
+}
+
 TEST (BagQuery, WeightsGoWithSumsOnly)
 {
   EXPECT_EQ (check (Query { "emb", { 1, 2 }, { 0 }, TPS_POOLING_MEAN, { 1, 2 } }.get ()),

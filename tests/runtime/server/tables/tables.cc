@@ -200,12 +200,7 @@ naive_pool (const Query &query, size_t dim, const std::function<Floats (int64_t)
             float &cell = output[bag * dim + d];
             float value = query.weights.empty () ? values[d] : query.weights[i] * values[d];
 
-            if (i == query.begin (bag))
-              cell = value;
-            else if (query.pooling != TPS_POOLING_MAX)
-              cell += value;
-            else if (value > cell || (std::isnan (value) && !std::isnan (cell)))
-              cell = value;
+            cell = i == query.begin (bag) ? value : cell + value;
             if (query.pooling == TPS_POOLING_MEAN && i + 1 == query.end (bag))
               cell /= static_cast<float> (query.end (bag) - query.begin (bag));
           }

@@ -53,7 +53,7 @@ TEST_F (TemporarySpace, WideRowsThatFitHaveTheBitsOfNarrowOnes)
         Spec spec ("wide", rows, dim);
 
         ASSERT_EQ (store.create (spec.normal (5).dtype (dtype)), "");
-        for (TpsPooling pooling : { TPS_POOLING_SUM, TPS_POOLING_MEAN, TPS_POOLING_MAX })
+        for (TpsPooling pooling : { TPS_POOLING_SUM, TPS_POOLING_MEAN })
           {
             Query query = random_query (random, "wide", rows, 4, 9, pooling, false);
 
@@ -82,7 +82,7 @@ TEST (RowBytesOfACall, AreLimited)
 
   ASSERT_EQ (store.create (Spec ("emb", 2, dim).normal (1)), "");
   before = store.dump ("emb", 2);
-  for (TpsPooling pooling : { TPS_POOLING_SUM, TPS_POOLING_MEAN, TPS_POOLING_MAX })
+  for (TpsPooling pooling : { TPS_POOLING_SUM, TPS_POOLING_MEAN })
     {
       beyond.pooling = pooling;
       EXPECT_EQ (store.lookup ({ beyond }, nullptr), refusal);
@@ -95,32 +95,14 @@ TEST (RowBytesOfACall, AreLimited)
              0u);
 }
 
-/* With 64 KiB of ids, dense rows for the maxima would need 8 Ki x 16 Ki x 4 bytes = 512 MiB. Only
- * the cells of the maxima are stored. */
-TEST_F (TemporarySpace, MaximaTakeTheSpaceOfTheirCellsOnly)
-{
-  constexpr size_t dim = 1 << 14;
-  constexpr int64_t rows = 1 << 6;
-  Query query { "emb", Ids (1 << 13), { 0 }, TPS_POOLING_MAX };
-  Floats before, after;
-  size_t n_less = 0;
-
-  for (size_t i = 0; i < query.indices.size (); i++)
-    query.indices[i] = static_cast<int64_t> (i) % rows;
-  ASSERT_EQ (store.create (Spec ("emb", rows, dim).normal (1).optimizer (TPS_OPTIMIZER_SGD, 1)),
-             "");
-  before = store.pooled (query);
-  EXPECT_EQ (store.apply_bags ({ query }, { Floats (dim, 1000.0f) }, dim), "");
-  after = store.pooled (query);
-  for (size_t d = 0; d < dim; d++) /* all but the cells whose maximum occurs in two rows */
-    n_less += after[d] < before[d];
-  EXPECT_GT (n_less, dim - dim / 100);
-}
-
-TEST_F (TemporarySpace, AMaxPushWithoutRoomIsRefusedAndChangesNothing)
+/* The divided gradients of the bags need 16 MiB. */
+TEST (PushesWithoutRoom, AreRefusedAndChangeNothing)
 {
   constexpr int32_t dim = 1 << 12;
-  Query query { "emb", { 0, 1 }, Ids (1 << 10), TPS_POOLING_MAX };
+  TpsTableStoreOptions options {};
+  options.max_scratch_bytes = size_t { 8 } << 20;
+  Store store { options };
+  Query query { "emb", { 0, 1 }, Ids (1 << 10), TPS_POOLING_MEAN };
   std::string before, said;
 
   for (size_t bag = 2; bag < query.offsets.size (); bag++)
@@ -192,7 +174,7 @@ TEST_F (TemporarySpace, ManyTinyQueriesAreCharged)
 /* A refused push must release its temporary space. */
 TEST_F (TemporarySpace, TheRoomComesBack)
 {
-  Query query { "emb", Ids (4000, 1), { 0 }, TPS_POOLING_MAX };
+  Query query { "emb", Ids (4000, 1), { 0 }, TPS_POOLING_MEAN };
 
   ASSERT_EQ (store.create (Spec ("emb", 10, 64).shard (hash_shard (10, 0, 1))), "");
   for (int i = 0; i < 200; i++)
