@@ -2,6 +2,7 @@
 
 #include "plugin/service/durability_service.h"
 
+#include "plugin/service/methods.h"
 #include "plugin/wire/wire_durability.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
@@ -287,14 +288,7 @@ shut_down (gpointer durable)
 
 /* ---- table of methods ------------------------------------------------------------------------ */
 
-static const TpsMethod methods[] = {
-  { TPS_RIGHT_PUSH, &tps_flush_rpc, handle_flush, TPS_METHOD_INLINE },
-  { TPS_RIGHT_READ, &tps_read_log_rpc, handle_read_log, TPS_METHOD_INLINE },
-  { TPS_RIGHT_ADMIN, &tps_snapshot_rpc, handle_snapshot, TPS_METHOD_INLINE },
-  { TPS_RIGHT_ADMIN, &tps_restore_rpc, handle_restore, TPS_METHOD_INLINE },
-  { TPS_RIGHT_ADMIN, &tps_import_table_rpc, handle_import_table, TPS_METHOD_INLINE },
-  { 0 },
-};
+static const TpsMethod methods[] = { TPS_DURABILITY_METHODS (handle_), { 0 } };
 
 TpsService
 tps_durability_service (TpsDurable *durable)

@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 
+#include "plugin/service/methods.h"
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
 #include "runtime/machine/tuning.h"
@@ -624,24 +625,9 @@ shut_down (gpointer object)
   atomic_store (&tables->down, TRUE);
 }
 
-static const TpsMethod methods[] = {
-  { TPS_RIGHT_ADMIN, &tps_create_table_rpc, handle_create_table,
-    TPS_METHOD_LONG }, /* fills the rows */
-  { TPS_RIGHT_READ, &tps_list_tables_rpc, handle_list_tables,
-    TPS_METHOD_LONG }, /* there may be thousands of tables */
-  { TPS_RIGHT_ADMIN, &tps_drop_table_rpc, handle_drop_table,
-    TPS_METHOD_LONG }, /* releases the memory */
-  { TPS_RIGHT_READ, &tps_lookup_bags_rpc, handle_lookup_bags, TPS_METHOD_INLINE },
-  { TPS_RIGHT_READ, &tps_lookup_rows_rpc, handle_lookup_rows, TPS_METHOD_INLINE },
-  { TPS_RIGHT_PUSH, &tps_apply_row_gradients_rpc, handle_apply_row_gradients, TPS_METHOD_INLINE,
-    TRUE },
-  { TPS_RIGHT_PUSH, &tps_apply_bag_gradients_rpc, handle_apply_bag_gradients, TPS_METHOD_INLINE,
-    TRUE },
-  { TPS_RIGHT_READ, &tps_lookup_rows_with_lsns_rpc, handle_lookup_rows_with_lsns,
-    TPS_METHOD_INLINE },
-  { TPS_RIGHT_PUSH, &tps_assign_rows_rpc, handle_assign_rows, TPS_METHOD_INLINE, TRUE },
-  { 0 },
-};
+/* In the long lane: create_table fills the rows, drop_table releases the memory, and there may be
+ * thousands of tables to list. */
+static const TpsMethod methods[] = { TPS_EMBEDDING_TABLE_METHODS (handle_), { 0 } };
 
 TpsService
 tps_embedding_table_service (TpsEmbeddingTables *tables)

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "plugin/service/methods.h"
 #include "plugin/wire/wire_memory.h"
 #include "runtime/base/error.h"
 
@@ -123,13 +124,13 @@ answer_open (TpsCall *call, gboolean (*open) (TpsCall *call, Opened *opened, GEr
 }
 
 static void
-handle_open (TpsCall *call, gpointer unused)
+handle_open_segment (TpsCall *call, gpointer unused)
 {
   answer_open (call, open_segment);
 }
 
 static void
-handle_open_lookup (TpsCall *call, gpointer unused)
+handle_open_lookup_segment (TpsCall *call, gpointer unused)
 {
   answer_open (call, open_lookup_segment);
 }
@@ -152,26 +153,20 @@ end_segments (TpsCall *call, EndSegments end)
 }
 
 static void
-handle_release (TpsCall *call, gpointer unused)
+handle_release_segments (TpsCall *call, gpointer unused)
 {
   end_segments (call, tps_segment_registry_release);
 }
 
 static void
-handle_close (TpsCall *call, gpointer unused)
+handle_close_segments (TpsCall *call, gpointer unused)
 {
   end_segments (call, tps_segment_registry_close);
 }
 
 /* Segments are opened and closed on workers: the allocation of 4 GiB takes about a second, and the
  * release a third of a second. */
-static const TpsMethod methods[] = {
-  { TPS_RIGHT_ANY, &tps_open_segment_rpc, handle_open, TPS_METHOD_ON_WORKER },
-  { TPS_RIGHT_ANY, &tps_release_segments_rpc, handle_release, TPS_METHOD_INLINE },
-  { TPS_RIGHT_ANY, &tps_close_segments_rpc, handle_close, TPS_METHOD_ON_WORKER },
-  { TPS_RIGHT_ANY, &tps_open_lookup_segment_rpc, handle_open_lookup, TPS_METHOD_ON_WORKER },
-  { 0 },
-};
+static const TpsMethod methods[] = { TPS_MEMORY_METHODS (handle_), { 0 } };
 
 TpsService
 tps_memory_service (void)

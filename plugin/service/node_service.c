@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "plugin/service/methods.h"
 #include "plugin/wire/wire_node.h"
 #include "runtime/base/error.h"
 #include "runtime/base/trace.h"
@@ -186,20 +187,9 @@ handle_forget_push_clients (TpsCall *call, gpointer service)
     tps_call_reply_error (call, error);
 }
 
-static const TpsMethod methods[] = {
-  { TPS_RIGHT_ANY, &tps_describe_rpc, handle_describe, TPS_METHOD_INLINE },
-  { TPS_RIGHT_READ, &tps_get_metrics_rpc, handle_get_metrics,
-    TPS_METHOD_LONG }, /* sorts up to 65,536 samples of every metric */
-  { TPS_RIGHT_ADMIN, &tps_clear_metrics_rpc, handle_clear_metrics, TPS_METHOD_INLINE },
-  { TPS_RIGHT_ADMIN, &tps_reload_certificates_rpc, handle_reload_certificates,
-    TPS_METHOD_LONG }, /* reads files */
-  { TPS_RIGHT_ADMIN, &tps_reload_access_rpc, handle_reload_access,
-    TPS_METHOD_LONG }, /* reads files */
-  { TPS_RIGHT_ADMIN, &tps_set_log_level_rpc, handle_set_log_level, TPS_METHOD_INLINE },
-  { TPS_RIGHT_ADMIN, &tps_forget_push_clients_rpc, handle_forget_push_clients,
-    TPS_METHOD_LONG }, /* visits up to a million clients */
-  { 0 },
-};
+/* In the long lane: get_metrics sorts up to 65,536 samples of every metric, the reloads read files,
+ * and forget_push_clients visits up to a million clients. */
+static const TpsMethod methods[] = { TPS_NODE_METHODS (handle_), { 0 } };
 
 TpsService
 tps_node_service (TpsNode *node)

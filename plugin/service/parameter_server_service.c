@@ -2,6 +2,7 @@
 
 #include "plugin/service/parameter_server_service.h"
 
+#include "plugin/service/methods.h"
 #include "plugin/wire/wire_parameter_server.h"
 #include "runtime/base/trace.h"
 #include "runtime/machine/tuning.h"
@@ -238,16 +239,8 @@ shut_down (gpointer object)
   tps_model_server_shut_down (servers->updating);
 }
 
-static const TpsMethod methods[] = {
-  { TPS_RIGHT_PUSH, &tps_average_gradient_rpc, handle_average_gradient, TPS_METHOD_INLINE },
-  { TPS_RIGHT_ADMIN, &tps_reset_state_rpc, handle_reset_state,
-    TPS_METHOD_LONG }, /* may wait for a disk */
-  { TPS_RIGHT_PUSH, &tps_init_model_rpc, handle_init_model, TPS_METHOD_LONG },
-  { TPS_RIGHT_READ, &tps_get_model_rpc, handle_get_model, TPS_METHOD_INLINE },
-  { TPS_RIGHT_PUSH, &tps_update_and_fetch_model_rpc, handle_update_and_fetch_model,
-    TPS_METHOD_INLINE, TRUE },
-  { 0 },
-};
+/* In the long lane: reset_state may wait for a disk. */
+static const TpsMethod methods[] = { TPS_PARAMETER_SERVER_METHODS (handle_), { 0 } };
 
 TpsService
 tps_parameter_server_service (const TpsParameterServers *servers)

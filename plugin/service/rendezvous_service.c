@@ -2,6 +2,7 @@
 
 #include "plugin/service/rendezvous_service.h"
 
+#include "plugin/service/methods.h"
 #include "plugin/wire/wire_rendezvous.h"
 #include "runtime/base/error.h"
 #include "runtime/server/shell.h"
@@ -231,13 +232,7 @@ shut_down (gpointer object)
   tps_rendezvous_store_shut_down (rendezvous->store);
 }
 
-static const TpsMethod methods[] = {
-  { TPS_RIGHT_PUSH, &tps_rendezvous_put_rpc, handle_put, TPS_METHOD_INLINE },
-  { TPS_RIGHT_READ, &tps_rendezvous_get_rpc, handle_get, TPS_METHOD_INLINE },
-  { TPS_RIGHT_PUSH, &tps_rendezvous_add_rpc, handle_add, TPS_METHOD_INLINE },
-  { TPS_RIGHT_PUSH, &tps_rendezvous_remove_rpc, handle_remove, TPS_METHOD_INLINE },
-  { 0 },
-};
+static const TpsMethod methods[] = { TPS_RENDEZVOUS_METHODS (handle_), { 0 } };
 
 TpsPushWindow *
 tps_rendezvous_get_pushes (TpsRendezvous *rendezvous)

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "plugin/service/methods.h"
 #include "plugin/tracing/trace_context.h"
 #include "plugin/wire/wire_session.h"
 #include "runtime/base/error.h"
@@ -65,12 +66,7 @@ handle_set_context (TpsCall *call, gpointer unused)
   tps_call_reply_done (call, error);
 }
 
-static const TpsMethod methods[] = {
-  { TPS_RIGHT_OPEN, &tps_authenticate_rpc, handle_authenticate, TPS_METHOD_INLINE,
-    .is_login = TRUE },
-  { TPS_RIGHT_OPEN, &tps_set_context_rpc, handle_set_context, TPS_METHOD_INLINE },
-  { 0 },
-};
+static const TpsMethod methods[] = { TPS_SESSION_METHODS (handle_), { 0 } };
 
 TpsService
 tps_session_service (void)

@@ -2,6 +2,7 @@
 
 #include "plugin/trainer/trainer_service.h"
 
+#include "plugin/service/methods.h"
 #include "plugin/wire/wire_trainer.h"
 
 static void
@@ -37,13 +38,8 @@ shut_down (gpointer object)
   tps_trainer_cancel (object);
 }
 
-static const TpsMethod methods[] = {
-  { TPS_RIGHT_ADMIN, &tps_train_rpc, handle_train,
-    TPS_METHOD_LONG }, /* checks every id of every batch */
-  { TPS_RIGHT_READ, &tps_train_status_rpc, handle_status, TPS_METHOD_INLINE },
-  { TPS_RIGHT_ADMIN, &tps_cancel_train_rpc, handle_cancel, TPS_METHOD_INLINE },
-  { 0 },
-};
+/* In the long lane: train checks every id of every batch. */
+static const TpsMethod methods[] = { TPS_TRAINER_METHODS (handle_), { 0 } };
 
 TpsService
 tps_trainer_service (TpsTrainer *trainer)

@@ -6,6 +6,7 @@
 
 #include "plugin/chunks/chunk_layout.h"
 #include "plugin/chunks/transfer_store.h"
+#include "plugin/service/methods.h"
 #include "runtime/base/error.h"
 #include "runtime/server/shell.h"
 
@@ -283,8 +284,8 @@ begin (TpsChunks *chunks, TpsCall *call, const TpsTransferArguments *arguments, 
   return transfer != NULL;
 }
 
-static void
-handle_begin_transfer (TpsCall *call, gpointer service)
+void
+tps_chunks_handle_begin_transfer (TpsCall *call, gpointer service)
 {
   g_auto (TpsTransferArguments) arguments = { 0 };
   g_autoptr (GError) error = NULL;
@@ -317,8 +318,8 @@ free_ended (TpsCall *call, gpointer ended)
 }
 
 /* The room in the store is available at once. A worker frees the memory. */
-static void
-handle_end_transfer (TpsCall *call, gpointer service)
+void
+tps_chunks_handle_end_transfer (TpsCall *call, gpointer service)
 {
   g_auto (TpsTransferArguments) arguments = { 0 };
   g_autoptr (GError) error = NULL;
@@ -868,16 +869,7 @@ keep_answer (gpointer object, TpsCall *call, TpsWriter *reply, gchar **name, GEr
   return transfer != NULL;
 }
 
-static const TpsMethod methods[] = {
-  { TPS_RIGHT_ANY, &tps_begin_transfer_rpc, handle_begin_transfer, TPS_METHOD_INLINE },
-  { TPS_RIGHT_ANY, &tps_put_chunk_rpc, handle_put_chunk,
-    TPS_METHOD_INLINE }, /* a worker reads the bytes */
-  { TPS_RIGHT_ANY, &tps_run_transfer_rpc, handle_run_transfer, TPS_METHOD_INLINE },
-  { TPS_RIGHT_ANY, &tps_get_chunk_rpc, handle_get_chunk, TPS_METHOD_ON_WORKER },
-  { TPS_RIGHT_ANY, &tps_end_transfer_rpc, handle_end_transfer,
-    TPS_METHOD_INLINE }, /* a worker frees the transfer */
-  { 0 },
-};
+static const TpsMethod methods[] = { TPS_CHUNKS_METHODS (handle_), { 0 } };
 
 TpsService
 tps_chunk_service (TpsChunks *chunks)
