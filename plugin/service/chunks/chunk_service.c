@@ -284,8 +284,8 @@ begin (TpsChunks *chunks, TpsCall *call, const TpsTransferArguments *arguments, 
   return transfer != NULL;
 }
 
-void
-tps_chunks_handle_begin_transfer (TpsCall *call, gpointer service)
+static void
+handle_begin_transfer (TpsCall *call, gpointer service)
 {
   g_auto (TpsTransferArguments) arguments = { 0 };
   g_autoptr (GError) error = NULL;
@@ -318,8 +318,8 @@ free_ended (TpsCall *call, gpointer ended)
 }
 
 /* The room in the store is available at once. A worker frees the memory. */
-void
-tps_chunks_handle_end_transfer (TpsCall *call, gpointer service)
+static void
+handle_end_transfer (TpsCall *call, gpointer service)
 {
   g_auto (TpsTransferArguments) arguments = { 0 };
   g_autoptr (GError) error = NULL;
