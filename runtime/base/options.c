@@ -327,6 +327,37 @@ refuse (const Argument *argument, const gchar *expected, GError **error)
 }
 
 static gboolean
+is_number (const TpsOption *option)
+{
+  switch (option->type)
+    {
+    case TPS_OPTION_UINT:
+    case TPS_OPTION_INT:
+    case TPS_OPTION_REAL:
+    case TPS_OPTION_MIB:
+    case TPS_OPTION_SECONDS:
+      return TRUE;
+    default:
+      return FALSE;
+    }
+}
+
+/* Returns the expected values, for messages after "expected". */
+static gchar *
+to_expected (const TpsOption *option)
+{
+  if (option->expected != NULL)
+    return g_strdup (option->expected);
+  if (option->type == TPS_OPTION_FLAG)
+    return g_strdup ("true or false");
+  if (!is_number (option))
+    return g_strdup ("a valid value");
+  if (option->max != 0)
+    return g_strdup_printf ("%.15g to %.15g", option->min, option->max);
+  return g_strdup_printf ("%.15g or more", option->min);
+}
+
+static gboolean
 apply_argument (const Argument *argument, gpointer values, GError **error)
 {
   const TpsOption *option = argument->option;
@@ -341,7 +372,7 @@ apply_argument (const Argument *argument, gpointer values, GError **error)
                    reason->message);
       return FALSE;
     }
-  expected = tps_option_to_expected (option);
+  expected = to_expected (option);
   return refuse (argument, expected, error);
 }
 
@@ -382,36 +413,6 @@ tps_arguments_refuse (const TpsArguments *arguments, const gchar *name, const gc
     return refuse (last, expected, error);
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "--%s: expected %s", name, expected);
   return FALSE;
-}
-
-static gboolean
-is_number (const TpsOption *option)
-{
-  switch (option->type)
-    {
-    case TPS_OPTION_UINT:
-    case TPS_OPTION_INT:
-    case TPS_OPTION_REAL:
-    case TPS_OPTION_MIB:
-    case TPS_OPTION_SECONDS:
-      return TRUE;
-    default:
-      return FALSE;
-    }
-}
-
-gchar *
-tps_option_to_expected (const TpsOption *option)
-{
-  if (option->expected != NULL)
-    return g_strdup (option->expected);
-  if (option->type == TPS_OPTION_FLAG)
-    return g_strdup ("true or false");
-  if (!is_number (option))
-    return g_strdup ("a valid value");
-  if (option->max != 0)
-    return g_strdup_printf ("%.15g to %.15g", option->min, option->max);
-  return g_strdup_printf ("%.15g or more", option->min);
 }
 
 /* Returns the default of an option as text; NULL if there is none. */
@@ -523,7 +524,7 @@ tps_options_to_markdown (const TpsOption *options)
   for (; options->name != NULL; options++)
     {
       g_autofree gchar *flag = to_flag (options);
-      g_autofree gchar *expected = tps_option_to_expected (options);
+      g_autofree gchar *expected = to_expected (options);
       const gchar *initial = get_default (options);
 
       g_string_append_printf (out, "| `%s` | ", flag);

@@ -115,9 +115,6 @@ gchar *tps_options_to_help (const TpsOption *options);
 /* Returns a Markdown table: option, default, values, description. */
 gchar *tps_options_to_markdown (const TpsOption *options);
 
-/* Returns the expected values, for messages after "expected". */
-gchar *tps_option_to_expected (const TpsOption *option);
-
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsArguments, tps_arguments_free)
 
 G_END_DECLS

@@ -147,8 +147,9 @@ tps_trace_levels_parse (const gchar *text, GError **error)
   return g_steal_pointer (&levels);
 }
 
-TpsTraceLevels *
-tps_trace_levels_new (TpsTraceLevel level)
+/* Returns one level for all areas, in an object that the caller owns. */
+static TpsTraceLevels *
+levels_new (TpsTraceLevel level)
 {
   TpsTraceLevels *levels = g_new0 (TpsTraceLevels, 1);
 
@@ -221,7 +222,7 @@ set_levels (TpsTraceLevels *new_levels)
 void
 tps_trace_set_level (TpsTraceLevel level)
 {
-  set_levels (tps_trace_levels_new (level));
+  set_levels (levels_new (level));
 }
 
 gboolean

@@ -227,9 +227,6 @@ typedef struct TpsTraceLevels TpsTraceLevels;
  * too many names; a text of more than TPS_TRACE_MAX_LEVELS_BYTES. */
 TpsTraceLevels *tps_trace_levels_parse (const gchar *text, GError **error);
 
-/* Returns one level for all areas, in an object that the caller owns. */
-TpsTraceLevels *tps_trace_levels_new (TpsTraceLevel level);
-
 /* Frees levels, which may be NULL. */
 void tps_trace_levels_free (TpsTraceLevels *levels);
 

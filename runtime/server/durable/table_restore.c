@@ -33,8 +33,11 @@ is_below (const gchar *path)
   return parts[0] != NULL;
 }
 
-gchar *
-tps_table_restore_resolve (const gchar *root, const gchar *path, GError **error)
+/* Returns the path of `path` below `root`; the caller frees it. Symbolic links are followed, since
+ * only the operator can make them. Errors: PERMISSION_DENIED (no root), INVALID_ARGUMENT (the path
+ * is empty, absolute, or has an empty part, "." or ".."). */
+static gchar *
+resolve (const gchar *root, const gchar *path, GError **error)
 {
   if (root == NULL)
     g_set_error_literal (error, TPS_ERROR, TPS_ERROR_PERMISSION_DENIED,
@@ -55,7 +58,7 @@ resolve_all (const gchar *root, const gchar *const *paths, guint n_paths, GError
 
   for (guint i = 0; i < n_paths; i++)
     {
-      gchar *path = tps_table_restore_resolve (root, paths[i], error);
+      gchar *path = resolve (root, paths[i], error);
 
       if (path == NULL)
         return NULL;

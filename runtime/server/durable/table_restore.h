@@ -26,9 +26,4 @@ typedef struct
 gboolean tps_table_restore_run (const TpsTableRestoreOptions *options, const TpsTableSource *source,
                                 GError **error);
 
-/* Returns the path of `path` below `root`; the caller frees it. Symbolic links are followed, since
- * only the operator can make them. Errors: PERMISSION_DENIED (no root), INVALID_ARGUMENT (the path
- * is empty, absolute, or has an empty part, "." or ".."). */
-gchar *tps_table_restore_resolve (const gchar *root, const gchar *path, GError **error);
-
 G_END_DECLS

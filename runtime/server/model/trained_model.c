@@ -289,8 +289,9 @@ tps_trained_model_get_optimizer (const TpsTrainedModel *model)
   return &model->optimizer;
 }
 
-gsize
-tps_trained_model_get_n_bytes (const TpsTrainedModel *model)
+/* Returns the number of bytes of all parameters of one version. */
+static gsize
+get_n_bytes (const TpsTrainedModel *model)
 {
   gsize n_bytes = 0;
 
@@ -405,8 +406,9 @@ release_slot (TpsModelScratch *scratch, guint slot)
 
 /* ---- an update ---- */
 
-guint
-tps_trained_model_get_n_blocks (const TpsTrainedModel *model)
+/* Returns the number of blocks of an update, at least 1. */
+static guint
+get_n_blocks (const TpsTrainedModel *model)
 {
   return MAX (1, model->blocks->len);
 }
@@ -447,7 +449,7 @@ tps_model_update_begin (TpsModelUpdate *update, TpsTrainedModel *model,
     .hashes = g_new0 (TpsPushDigest *, n_gradients),
     .version = version,
     .state = tps_buffer_is_exclusive (model->state) ? NULL : g_steal_pointer (&model->spare),
-    .n_blocks = tps_trained_model_get_n_blocks (model),
+    .n_blocks = get_n_blocks (model),
     .scratch = scratch,
   };
   return TRUE;
@@ -577,8 +579,7 @@ get_blocks_per_helper (void)
 guint
 tps_trained_model_get_n_threads (const TpsTrainedModel *model, TpsWorkerPool *workers)
 {
-  return tps_block_work_get_n_threads (workers, tps_trained_model_get_n_blocks (model),
-                                       get_blocks_per_helper ());
+  return tps_block_work_get_n_threads (workers, get_n_blocks (model), get_blocks_per_helper ());
 }
 
 static void
@@ -616,7 +617,7 @@ gboolean
 tps_model_update_compute (TpsModelUpdate *update, TpsWorkerPool *workers,
                           void (*done) (gpointer user_data), gpointer user_data)
 {
-  gsize n_bytes = tps_trained_model_get_n_bytes (update->model) * update->n_gradients;
+  gsize n_bytes = get_n_bytes (update->model) * update->n_gradients;
 
   if (n_bytes <= tps_tuning_get ()->inline_bytes)
     {

@@ -48,9 +48,6 @@ gboolean tps_trained_model_began_as (const TpsTrainedModel *model, const TpsTrai
 /* Returns the newest version. Borrowed until the next update ends. */
 TpsModelVersion *tps_trained_model_get_newest (const TpsTrainedModel *model);
 
-/* Returns the number of bytes of all parameters of one version. */
-gsize tps_trained_model_get_n_bytes (const TpsTrainedModel *model);
-
 /* Returns the digest of the initial parameters, which began_as() compares. Borrowed. */
 const TpsPushDigest *tps_trained_model_get_beginning (const TpsTrainedModel *model);
 
@@ -76,9 +73,6 @@ TpsTrainedModel *tps_trained_model_new_restored (TpsModelVersion *newest,
 
 /* Returns the optimizer, which is resolved. Borrowed. */
 const TpsOptimizerSpec *tps_trained_model_get_optimizer (const TpsTrainedModel *model);
-
-/* Returns the number of blocks of an update, at least 1. */
-guint tps_trained_model_get_n_blocks (const TpsTrainedModel *model);
 
 /* Memory for the means of long rows. */
 typedef struct TpsModelScratch TpsModelScratch;

@@ -54,7 +54,6 @@ gboolean tps_json_next_element (TpsJsonReader *json);
 void tps_json_read_string (TpsJsonReader *json, GString *value);
 gint64 tps_json_read_i64 (TpsJsonReader *json);
 gdouble tps_json_read_double (TpsJsonReader *json);
-gboolean tps_json_read_boolean (TpsJsonReader *json);
 void tps_json_skip (TpsJsonReader *json);
 
 /* Marks the text as invalid at the present place. `problem` is static. */
