@@ -7,7 +7,7 @@
 #include "plugin/wire/wire_parameter_server.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
-#include "runtime/device/pinned_pool.h"
+#include "runtime/device/device_memory.h"
 
 /* Limit of the page-locked memory that is kept for later averages. */
 #define KEEP_AVERAGES_BYTES ((gsize) 1 << 30)

@@ -3,7 +3,7 @@
 #include "plugin/server/core.h"
 
 #include "runtime/base/error.h"
-#include "runtime/device/pinned_pool.h"
+#include "runtime/device/device_memory.h"
 
 #define MAX_KEPT_BYTES ((gsize) 1 << 30)
 /* Page-locked bodies are kept for reuse up to 1 / MAX_KEPT_PINNED_PART of their budget, because an

@@ -6,7 +6,6 @@
 #include "runtime/device/device_memory.h"
 
 #include "runtime/base/error.h"
-#include "runtime/device/pinned_pool.h"
 #include "runtime/base/sync.h"
 
 #define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of idle host memory */
@@ -22,7 +21,86 @@ typedef struct
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the streams */
 static GSList *all_kept;                                 /* of Kept */
 
-/* ---- cached streams and memory -------------------------------------------------------------- */
+static TpsBuffer *
+alloc_host (gpointer user_data, gsize n_bytes, GError **error)
+{
+  TpsDevice *device = user_data;
+
+  return device->ops->alloc_host (device, n_bytes, error);
+}
+
+TpsBufferPool *
+tps_pinned_pool_new (TpsDevice *device, TpsBudget *budget, TpsBudget *kept, gsize keep_bytes)
+{
+  TpsBufferSource source = { .alloc = alloc_host,
+                             .user_data = device,
+                             .min_bytes = TPS_PINNED_MIN_BYTES };
+
+  if (device == NULL || device->is_host)
+    return tps_buffer_pool_new (budget, kept, keep_bytes);
+  return tps_buffer_pool_new_from (budget, kept, keep_bytes, &source);
+}
+
+/* Frees idle memory. Returns TRUE if this call or another thread has freed some since count_frees()
+ * returned `n_frees`. */
+static gboolean
+free_idle (TpsIdleMemory *idle, guint n_frees)
+{
+  gboolean was_freed;
+
+  tps_mutex_lock (&idle->lock);
+  if (idle->free_all (idle->user_data))
+    idle->n_frees++;
+  was_freed = idle->n_frees != n_frees;
+  tps_mutex_unlock (&idle->lock);
+  return was_freed;
+}
+
+void
+tps_idle_memory_init (TpsIdleMemory *idle, TpsDevice *device,
+                      gboolean (*free_all) (gpointer user_data), gpointer user_data)
+{
+  *idle = (TpsIdleMemory) { .device = device, .free_all = free_all, .user_data = user_data };
+  tps_mutex_init (&idle->lock);
+}
+
+void
+tps_idle_memory_clear (TpsIdleMemory *idle)
+{
+  tps_mutex_clear (&idle->lock);
+}
+
+static guint
+count_frees (TpsIdleMemory *idle)
+{
+  guint n_frees;
+
+  tps_mutex_lock (&idle->lock);
+  n_frees = idle->n_frees;
+  tps_mutex_unlock (&idle->lock);
+  return n_frees;
+}
+
+TpsBuffer *
+tps_idle_memory_alloc (TpsIdleMemory *idle, gsize n_bytes, GError **error)
+{
+  TpsDevice *device = idle->device;
+  /* Read before the allocation, since a later free by another thread also justifies a retry. */
+  guint n_frees = count_frees (idle);
+  GError *refusal = NULL;
+  TpsBuffer *buffer = device->ops->alloc (device, n_bytes, &refusal);
+
+  if (buffer != NULL)
+    return buffer;
+  if (g_error_matches (refusal, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED)
+      && free_idle (idle, n_frees))
+    {
+      g_clear_error (&refusal);
+      return device->ops->alloc (device, n_bytes, error);
+    }
+  g_propagate_error (error, refusal);
+  return NULL;
+}
 
 /* Returns the entry of `device`, and makes it at the first use. The lock is held. */
 static Kept *
@@ -85,8 +163,6 @@ put_back (TpsStream *stream, GError **error)
   tps_mutex_unlock (&lock);
   return TRUE;
 }
-
-/* ---- memory --------------------------------------------------------------------------------- */
 
 TpsDevice *
 tps_device_memory_of_buffer (const TpsBuffer *buffer)

@@ -10,6 +10,7 @@
 
 #pragma once
 
+#include "runtime/base/sync.h"
 #include "runtime/device/backend.h"
 #include "runtime/tensor/tensor.h"
 
@@ -33,5 +34,39 @@ gboolean tps_device_memory_clear (TpsDevice *device, gpointer memory, gsize n_by
 /* Initialises `copy` as the owner of a copy of `tensor`, which must lie in device memory. The copy
  * lies in host memory from a pool of tps_pinned_pool_new(). Blocks. */
 gboolean tps_device_memory_download (TpsTensor *copy, const TpsTensor *tensor, GError **error);
+
+/* The smallest page-locked buffer: smaller buffers are copied just as fast from ordinary memory. */
+#define TPS_PINNED_MIN_BYTES ((gsize) 64 << 10)
+
+/* Creates a pool as tps_buffer_pool_new(), but buffers of at least TPS_PINNED_MIN_BYTES, up to
+ * `keep_bytes` in total, are page-locked: copies of `device` need not stage them (alloc_host). If
+ * `device` is NULL or uses host memory, all buffers are ordinary memory. If page-locking is refused
+ * (RLIMIT_MEMLOCK, no memory, a lost device), the pool uses ordinary memory instead and logs one
+ * line. */
+TpsBufferPool *tps_pinned_pool_new (TpsDevice *device, TpsBudget *budget, TpsBudget *kept,
+                                    gsize keep_bytes);
+
+/* Memory of a device that an owner keeps for later use, and frees when an allocation on the device
+ * fails for lack of memory. Thread: any. */
+typedef struct
+{
+  TpsDevice *device;
+  /* Frees all idle memory. Returns TRUE if there was any. Called with `lock` held. */
+  gboolean (*free_all) (gpointer user_data);
+  gpointer user_data;
+  TpsMutex lock;
+  guint n_frees; /* under the lock */
+} TpsIdleMemory;
+
+/* Initialise and clear `idle` in the caller's storage. `device` and `user_data` are borrowed until
+ * clear(), which does not free idle memory. */
+void tps_idle_memory_init (TpsIdleMemory *idle, TpsDevice *device,
+                           gboolean (*free_all) (gpointer user_data), gpointer user_data);
+void tps_idle_memory_clear (TpsIdleMemory *idle);
+
+/* Allocates memory of the device, owned by the caller. If the device has too little, frees all idle
+ * memory and tries once more, provided that this thread or, meanwhile, another thread has freed
+ * some. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED (NULL). */
+TpsBuffer *tps_idle_memory_alloc (TpsIdleMemory *idle, gsize n_bytes, GError **error);
 
 G_END_DECLS

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/device/pinned_pool.h"
+#include "runtime/device/device_memory.h"
 
 #include <gtest/gtest.h>
 

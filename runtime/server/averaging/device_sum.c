@@ -8,7 +8,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
-#include "runtime/device/idle_memory.h"
+#include "runtime/device/device_memory.h"
 
 struct TpsDeviceSums
 {

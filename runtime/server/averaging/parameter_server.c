@@ -23,7 +23,6 @@
 #include "runtime/device/device_memory.h"
 #include "runtime/base/error.h"
 #include "runtime/base/host_memory.h"
-#include "runtime/device/pinned_pool.h"
 #include "runtime/base/sync.h"
 #include "runtime/server/averaging/digest.h"
 #include "runtime/server/round_numbers.h"

@@ -3,7 +3,7 @@
 #include "runtime/server/tables/device/device_lane.h"
 
 #include "runtime/base/error.h"
-#include "runtime/device/pinned_pool.h"
+#include "runtime/device/device_memory.h"
 
 /* Larger blocks of memory are released at the end of the call, so that one large push does not
  * occupy its memory for ever. */

@@ -14,7 +14,7 @@
 #pragma once
 
 #include "runtime/base/sync.h"
-#include "runtime/device/idle_memory.h"
+#include "runtime/device/device_memory.h"
 
 G_BEGIN_DECLS
 

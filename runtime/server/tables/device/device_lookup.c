@@ -22,7 +22,7 @@
 
 #include <string.h>
 
-#include "runtime/device/pinned_pool.h"
+#include "runtime/device/device_memory.h"
 
 /* The device memory of a pass, unless a single bag needs more. */
 #define PASS_BYTES ((gsize) 32 << 20)
