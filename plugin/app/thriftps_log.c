@@ -15,7 +15,7 @@
 #include "runtime/base/sync.h"
 #include "runtime/server/durable/data_folder.h"
 #include "runtime/server/log/log_check.h"
-#include "runtime/server/log/log_layout.h"
+#include "runtime/server/log/log_format.h"
 
 #define PROGRESS_NS ((gint64) 1000 * 1000 * 1000) /* between two lines of progress */
 

@@ -12,8 +12,7 @@
 #include <string.h>
 
 #include "runtime/base/crc32c.h"
-#include "runtime/server/log/log_decode.h"
-#include "runtime/server/log/log_encode.h"
+#include "runtime/server/log/log_format.h"
 #include "runtime/server/log/log_records.h"
 #include "runtime/server/log/segment_reader.h"
 

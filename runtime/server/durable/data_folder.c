@@ -9,7 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 #include "runtime/base/trace.h"
-#include "runtime/server/log/log_layout.h"
+#include "runtime/server/log/log_format.h"
 #include "runtime/server/snapshot/snapshot.h"
 
 #define LOCK "LOCK"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
-#include "runtime/server/log/log_encode.h"
+#include "runtime/server/log/log_format.h"
 #include "runtime/server/log/log_folder.h"
 #include "runtime/server/log/log_scan.h"
 

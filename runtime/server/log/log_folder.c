@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
-#include "runtime/server/log/log_decode.h"
-#include "runtime/server/log/log_encode.h"
+#include "runtime/server/log/log_format.h"
 #include "runtime/server/log/segment_reader.h"
 
 #define MARKER_NEW TPS_LOG_MARKER ".new"

@@ -13,7 +13,7 @@
 #pragma once
 
 #include "runtime/base/buffer.h"
-#include "runtime/server/log/log_layout.h"
+#include "runtime/server/log/log_format.h"
 
 G_BEGIN_DECLS
 

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "runtime/server/log/log.h"
-#include "runtime/server/log/log_decode.h"
+#include "runtime/server/log/log_format.h"
 
 G_BEGIN_DECLS
 

@@ -22,7 +22,7 @@
 
 #include "runtime/base/sync.h"
 #include "runtime/server/log/log.h"
-#include "runtime/server/log/log_encode.h"
+#include "runtime/server/log/log_format.h"
 #include "runtime/server/log/log_folder.h"
 
 G_BEGIN_DECLS

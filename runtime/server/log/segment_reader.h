@@ -12,7 +12,7 @@
 #pragma once
 
 #include "runtime/base/buffer.h"
-#include "runtime/server/log/log_decode.h"
+#include "runtime/server/log/log_format.h"
 #include "runtime/server/log/read_ahead.h"
 
 G_BEGIN_DECLS

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/server/log/log_encode.h"
+#include "runtime/server/log/log_format.h"
 
 namespace thriftps {
 

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "runtime/server/log/log_encode.h"
+#include "runtime/server/log/log_format.h"
 #include "tests/plugin/call_cost/counted.h"
 #include "tests/runtime/server/log/commands.h"
 

@@ -9,8 +9,7 @@
 
 #include "runtime/base/crc32c.h"
 #include "runtime/base/error.h"
-#include "runtime/server/log/log_decode.h"
-#include "runtime/server/log/log_encode.h"
+#include "runtime/server/log/log_format.h"
 #include "tests/runtime/server/log/commands.h"
 
 namespace thriftps {
