@@ -3,7 +3,7 @@
 /* One table in memory: its rows, their optimizer state, and concurrent reads and changes of rows.
  *
  * Rows are numbered by slot (runtime/embedding/sharding.h). The comment at the beginning of
- * table_rows.c explains why reads are atomic. Thread: any.
+ * table.c explains why reads are atomic. Thread: any.
  */
 
 #pragma once
