@@ -65,25 +65,4 @@ tps_apply_part_count_cells (const TpsApplyPart *part)
   return part->open.bags.n_bags * part->open.table->dim;
 }
 
-/* Prepares a push (see above). `push` is borrowed until clear(), which must follow even after an
- * error. Errors: as tps_table_store_push(). */
-gboolean tps_apply_init (TpsApply *apply, TpsTableStore *store, const TpsTablePush *push,
-                         GError **error);
-void tps_apply_clear (TpsApply *apply);
-
-/* Returns TRUE if the push may run while the previous push still runs: it is one short step in the
- * host's memory. */
-gboolean tps_apply_may_follow (const TpsApply *apply);
-
-/* Takes the steps of command `lsn`. Errors, only for tables on devices: DEVICE_LOST,
- * RESOURCE_EXHAUSTED; tables that did not take their step are marked in `apply->tables`. Blocks if
- * tables are on devices. */
-gboolean tps_apply_run (TpsApply *apply, gint64 lsn, GError **error);
-
-/* Returns the tables of a failed command that took their step, as the answer that the push window
- * remembers: bit i = tables[i], and bit TPS_APPLY_LAST_STEP = at least one of all further tables.
- * 0: no table took its step. */
-#define TPS_APPLY_LAST_STEP 62
-gint64 tps_apply_get_steps (const TpsCommandTable *tables, guint n_tables);
-
 G_END_DECLS

@@ -45,7 +45,7 @@ struct TpsRowStore
   void (*reserve) (TpsApply *apply); /* reserves scratch */
   void (*begin) (TpsApply *apply);   /* uses the provided scratch; before the push's turn */
   gboolean (*run) (TpsApply *apply, gint64 lsn, GError **error);
-  /* Returns TRUE if the step allows its push to follow; see tps_apply_may_follow(). */
+  /* Returns TRUE if the step allows its push to follow; see TpsOrdered.may_follow. */
   gboolean (*may_follow) (const TpsApplyStep *step);
 
   /* Snapshots: see table_snapshot.h. `fill` is NULL if the reader of a snapshot writes directly to
