@@ -10,6 +10,7 @@ import unittest
 
 import junit
 import workload
+from peers import WAIT_S
 from workload import GoldenServer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -66,7 +67,7 @@ class GoldenTest(unittest.TestCase):
 
 
 class Directories(GoldenTest):
-    """Without gradients of maxima: every later version must start on them."""
+    """Every later version must start on them."""
 
     def check_start(self, name, *flags):
         """The state, and the state after further changes, on the first and on later starts."""
@@ -134,15 +135,25 @@ def kept_by_restarts(name):
 
 
 class Maxima(GoldenTest):
-    """A record of a gradient of a maximum (Pooling.MAX in apply_bag_gradients)."""
+    """A record of a gradient of a maximum (Pooling.MAX), which only earlier servers applied."""
 
-    def test_the_server_starts(self):
-        """When servers no longer support MAX, this test must become: the server refuses the
-        directory and names the pooling MAX and the LSN, and thriftps_server exits with status 1."""
-        data, expected = self.unpack("maxima"), EXPECTED["maxima"]
-        with self.start(data) as server:
-            self.assertEqual(server.durability.flush(), expected["lsn"])
-            self.assert_tables(workload.read_tables(server.tables), expected["tables"])
+    def test_the_server_refuses_it_by_name(self):
+        done = subprocess.run(
+            [os.path.abspath(os.environ["THRIFTPS_SERVER"]), "--listen=127.0.0.1:0",
+             "--data-dir=" + self.unpack("maxima")],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=WAIT_S)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("LSN %d: the record has a gradient of table maxima with pooling MAX"
+                      % EXPECTED["maxima"]["lsn"], done.stdout)
+
+    def test_the_tool_names_it_and_proposes_no_cut(self):
+        done = subprocess.run(
+            [os.path.abspath(os.environ["THRIFTPS_LOG"]), "verify",
+             os.path.join(self.unpack("maxima"), "log")],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("with pooling MAX, which only earlier versions apply", done.stdout)
+        self.assertNotIn("truncate", done.stdout)
 
 
 if __name__ == "__main__":

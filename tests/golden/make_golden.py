@@ -17,8 +17,7 @@ import tempfile
 import workload
 from peers import tensor
 from thriftps.embedding_table import EmbeddingTable
-from thriftps.embedding_table.ttypes import (BagGradient, BagQuery, Initializer, InitializerKind,
-                                             Pooling, TableSpec)
+from thriftps.embedding_table.ttypes import TableSpec
 from thriftps.tensor.ttypes import DType, PushId
 from workload import GoldenServer
 
@@ -69,19 +68,6 @@ def push_four_phases(server, token, optimizer, snapshots):
         workload.push_phase(server, rows, phase)
         if phase in snapshots:
             server.durability.snapshot(snapshots[phase])
-
-
-def push_maxima(server):
-    """Two pushes, one of which has a gradient of a maximum."""
-    server.tables.create_table(TableSpec("maxima", 8, 3, DType.FLOAT32,
-                                         initializer=Initializer(InitializerKind.NORMAL, seed=3),
-                                         optimizer=workload.OPTIMIZERS["adagrad"]))
-    for pooling in (Pooling.SUM, Pooling.MAX):
-        query = BagQuery("maxima", workload.ids([1, 5, 2, 5]), workload.ids([0, 3]), pooling)
-        server.tables.apply_bag_gradients(
-            [BagGradient(query, tensor([1.0, -2.0, 3.0, 4.0, 5.0, -6.0], [2, 3]))],
-            PushId("maxima", pooling))
-    return {"lsn": server.durability.flush(), "tables": workload.read_tables(server.tables)}
 
 
 def check_kept(before, after):
@@ -138,11 +124,6 @@ class Maker:
         self.pack(name)
         self.describe(name, live)
 
-    def make_maxima(self):
-        with self.start("maxima") as server:
-            self.expected["maxima"] = push_maxima(server)
-        self.pack("maxima")
-
 
 def without_owner(member):
     member.uid = member.gid = 0
@@ -157,7 +138,6 @@ def main():
         maker = Maker(os.path.abspath(output), folder)
         maker.make("snapshots", "adam", {1: False, 2: True, 3: True}, is_killed=False)
         maker.make("log", "rowwise", {}, is_killed=True)
-        maker.make_maxima()
         workload.write_json(os.path.join(maker.output, "expected.json"), maker.expected)
 
 
