@@ -54,7 +54,7 @@ struct Initializer {
   3: optional double high (finite = "true")
   4: optional double mean (finite = "true")
   5: optional double stdev (finite = "true")
-  6: optional i64 seed
+  6: optional i64 seed (presence = "always")
 }
 
 /**

@@ -88,7 +88,7 @@ struct Gradient {
    * part in the round, but adds nothing to the sum: only the kind, shape and dtype of its data are
    * used.
    */
-  3: optional double weight
+  3: optional double weight (presence = "always")
 }
 
 /**

@@ -259,6 +259,8 @@ class Writer:
         wanted = field.annotations.get("presence")
         if wanted == "required" or field.required == "required":
             return "REQUIRED"
+        if wanted == "always":
+            return "DEFAULT"
         if is_argument:
             optional = "OPTIONAL" if field.type.id == "struct" else "DEFAULT"
             return optional if wanted == "optional" else "REQUIRED"
@@ -335,7 +337,7 @@ class Writer:
             return "tps_kind_bytes", "NULL"
         if type_.id == "double":
             optional = field is not None and field.required == "optional" \
-                and not has("presence", "explicit")
+                and annotations.get("presence") not in ("explicit", "always")
             return ("tps_kind_finite" if has("finite") else
                     "tps_kind_number" if optional else "tps_kind_double"), "NULL"
         if type_.id == "map":

@@ -19,11 +19,13 @@ class TraceCapture
 public:
   TraceCapture ()
   {
+    tps_trace_flush (G_MAXINT64); /* of earlier tests, to their sink */
     tps_trace_set_sink (Take, this);
     tps_trace_set_level (TPS_TRACE_DEBUG);
   }
   ~TraceCapture ()
   {
+    tps_trace_flush (G_MAXINT64);
     tps_trace_set_sink (nullptr, nullptr);
     tps_trace_set_level (TPS_TRACE_WARNING);
   }
