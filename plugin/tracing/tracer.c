@@ -9,6 +9,113 @@
 
 #include "runtime/base/sync.h"
 
+/* ---- queue of spans ------------------------------------------------------------------------- */
+
+/* Finished spans of sampled calls, on their way from the threads that answer calls to an exporter:
+ * a bounded ring without locks. Adding never waits, and a span that finds the ring full is dropped
+ * and counted. Any thread may add; only one at a time may take.
+ *
+ * Dmitry Vyukov's bounded queue. The sequence of a slot is its state: `i` means that the slot is
+ * empty and will hold the i-th span; `i` + 1 means that it holds the i-th span. A thread that adds
+ * a span claims a slot by a compare-and-swap of `n_added`. */
+
+typedef struct
+{
+  atomic_size_t sequence;
+  TpsSpan span;
+} Slot;
+
+typedef struct
+{
+  gsize mask;
+  Slot *slots;
+  atomic_size_t n_added;
+  atomic_size_t n_taken; /* changed only by the consumer */
+  atomic_ullong n_dropped;
+} SpanQueue;
+
+/* Creates a queue for `n_spans`, rounded up to a power of two. The caller owns it. */
+static SpanQueue *
+queue_new (guint n_spans)
+{
+  SpanQueue *queue = g_new0 (SpanQueue, 1);
+  gsize n = 2;
+
+  while (n < n_spans)
+    n *= 2;
+  queue->mask = n - 1;
+  queue->slots = g_new0 (Slot, n);
+  for (gsize i = 0; i < n; i++)
+    atomic_init (&queue->slots[i].sequence, i);
+  return queue;
+}
+
+static void
+queue_free (SpanQueue *queue)
+{
+  if (queue == NULL)
+    return;
+  g_free (queue->slots);
+  g_free (queue);
+}
+
+/* Adds a copy of `span`. Returns FALSE if the queue is full and the span was dropped. */
+static gboolean
+queue_add (SpanQueue *queue, const TpsSpan *span)
+{
+  gsize i = atomic_load_explicit (&queue->n_added, memory_order_relaxed);
+
+  for (;;)
+    {
+      Slot *slot = &queue->slots[i & queue->mask];
+      gsize sequence = atomic_load_explicit (&slot->sequence, memory_order_acquire);
+
+      if (sequence == i)
+        {
+          if (!atomic_compare_exchange_weak_explicit (&queue->n_added, &i, i + 1,
+                                                      memory_order_relaxed, memory_order_relaxed))
+            continue;
+          slot->span = *span;
+          atomic_store_explicit (&slot->sequence, i + 1, memory_order_release);
+          return TRUE;
+        }
+      if ((gssize) (sequence - i) < 0)
+        {
+          atomic_fetch_add_explicit (&queue->n_dropped, 1, memory_order_relaxed);
+          return FALSE;
+        }
+      i = atomic_load_explicit (&queue->n_added, memory_order_relaxed);
+    }
+}
+
+/* Removes the oldest span and copies it to `span`. Returns FALSE if there is none. */
+static gboolean
+queue_take (SpanQueue *queue, TpsSpan *span)
+{
+  gsize i = atomic_load_explicit (&queue->n_taken, memory_order_relaxed);
+  Slot *slot = &queue->slots[i & queue->mask];
+
+  if (atomic_load_explicit (&slot->sequence, memory_order_acquire) != i + 1)
+    return FALSE;
+  *span = slot->span;
+  atomic_store_explicit (&slot->sequence, i + queue->mask + 1, memory_order_release);
+  atomic_store_explicit (&queue->n_taken, i + 1, memory_order_release);
+  return TRUE;
+}
+
+/* Returns the number of spans in the queue. `n_taken` must be read first, so that it never exceeds
+ * `n_added`: each span is added before it is taken. */
+static guint
+count_waiting (SpanQueue *queue)
+{
+  gsize n_taken = atomic_load_explicit (&queue->n_taken, memory_order_acquire);
+  gsize n_added = atomic_load_explicit (&queue->n_added, memory_order_relaxed);
+
+  return (guint) MIN (n_added - n_taken, queue->mask + 1);
+}
+
+/* ---- tracer --------------------------------------------------------------------------------- */
+
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define MAX_GAP 1e18 /* calls; must fit into 64 bits */
 
@@ -20,7 +127,7 @@ struct TpsTracer
   gint64 interval_ns;         /* average interval between calls that callers have sampled */
   atomic_llong used_until_ns; /* see take_from_rate() */
   TpsSlowCalls *slow;         /* NULL = none are kept */
-  TpsSpanQueue *spans;        /* NULL = none are exported */
+  SpanQueue *spans;           /* NULL = none are exported */
 };
 
 static atomic_ullong n_tracers; /* created in this process */
@@ -40,8 +147,7 @@ tps_tracer_new (const TpsTracerOptions *options)
   if (options->n_slow_calls > 0)
     tracer->slow = tps_slow_calls_new (options->n_slow_calls);
   if (options->has_exporter)
-    tracer->spans = tps_span_queue_new (options->max_spans != 0 ? options->max_spans
-                                                                : TPS_TRACER_MAX_SPANS);
+    tracer->spans = queue_new (options->max_spans != 0 ? options->max_spans : TPS_TRACER_MAX_SPANS);
   return tracer;
 }
 
@@ -51,7 +157,7 @@ tps_tracer_free (TpsTracer *tracer)
   if (tracer == NULL)
     return;
   tps_slow_calls_free (tracer->slow);
-  tps_span_queue_free (tracer->spans);
+  queue_free (tracer->spans);
   g_free (tracer);
 }
 
@@ -193,7 +299,7 @@ queue_span (TpsTracer *tracer, const TpsCallSpan *span, const TpsCallFacts *fact
   tps_call_text_set (finished.table, span->table);
   tps_call_text_set (finished.peer, facts->peer);
   tps_call_text_set (finished.principal, facts->principal);
-  tps_span_queue_add (tracer->spans, &finished);
+  queue_add (tracer->spans, &finished);
 }
 
 static void
@@ -270,19 +376,21 @@ tps_call_span_set_code (TpsCallSpan *span, const gchar *code)
 gboolean
 tps_tracer_take (TpsTracer *tracer, TpsSpan *span)
 {
-  return tracer->spans != NULL && tps_span_queue_take (tracer->spans, span);
+  return tracer->spans != NULL && queue_take (tracer->spans, span);
 }
 
 guint
 tps_tracer_get_n_waiting (TpsTracer *tracer)
 {
-  return tracer->spans != NULL ? tps_span_queue_get_n_waiting (tracer->spans) : 0;
+  return tracer->spans != NULL ? count_waiting (tracer->spans) : 0;
 }
 
 guint64
 tps_tracer_get_n_dropped (TpsTracer *tracer)
 {
-  return tracer->spans != NULL ? tps_span_queue_get_n_dropped (tracer->spans) : 0;
+  return tracer->spans != NULL
+             ? atomic_load_explicit (&tracer->spans->n_dropped, memory_order_relaxed)
+             : 0;
 }
 
 guint

@@ -17,7 +17,6 @@
 #pragma once
 
 #include "plugin/tracing/slow_calls.h"
-#include "plugin/tracing/span_queue.h"
 
 G_BEGIN_DECLS
 
@@ -47,6 +46,20 @@ typedef struct
   const gchar *code;
   gchar table[TPS_CALL_TEXT];
 } TpsCallSpan;
+
+/* The span of a call; the phases of the call become its children. Text is as in TpsSlowCall. */
+typedef struct
+{
+  TpsTraceContext context; /* with the caller's span as its parent */
+  guint8 span_id[TPS_SPAN_ID_BYTES];
+  gchar tracestate[TPS_TRACESTATE_MAX_BYTES + 1];
+  gchar method[TPS_CALL_TEXT];
+  gchar table[TPS_CALL_TEXT];
+  gchar peer[TPS_CALL_TEXT];
+  gchar principal[TPS_CALL_TEXT];
+  const gchar *code; /* of the error, static; NULL = success */
+  TpsPhases phases;  /* that have ended */
+} TpsSpan;
 
 /* The facts of a call at its end; borrowed. All members but `method` may be NULL. */
 typedef struct

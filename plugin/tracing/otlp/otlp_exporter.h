@@ -10,13 +10,20 @@
 
 #pragma once
 
-#include "plugin/tracing/otlp/otlp_json.h"
 #include "plugin/tracing/tracer.h"
 #include "runtime/base/counters.h"
 
 G_BEGIN_DECLS
 
 #define TPS_OTLP_PATH "/v1/traces"
+
+/* The source of all spans; borrowed. */
+typedef struct
+{
+  const gchar *service;  /* service.name */
+  const gchar *version;  /* service.version */
+  const gchar *instance; /* service.instance.id; NULL = left out */
+} TpsOtlpResource;
 
 typedef struct
 {
