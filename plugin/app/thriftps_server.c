@@ -11,9 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "plugin/app/flags_report.h"
 #include "plugin/app/memory_trimmer.h"
-#include "plugin/app/server_log.h"
 #include "plugin/app/service_manager.h"
 #include "plugin/app/tuning_list.h"
 #include "plugin/http/http.h"
@@ -21,6 +19,7 @@
 #include "runtime/base/descriptor_table.h"
 #include "runtime/base/error.h"
 #include "runtime/base/thread.h"
+#include "runtime/base/trace_sinks.h"
 #include "runtime/base/version.h"
 #include "runtime/device/backend.h"
 
@@ -37,6 +36,7 @@ static TpsTraceEvent certificates_refused = TPS_TRACE_EVENT ("certificates_refus
                                                              TPS_TRACE_ERROR);
 static TpsTraceEvent access_reloaded = TPS_TRACE_EVENT ("access_reloaded", TPS_TRACE_INFO);
 static TpsTraceEvent access_unchanged = TPS_TRACE_EVENT ("access_unchanged", TPS_TRACE_ERROR);
+static TpsTraceEvent log_not_reopened = TPS_TRACE_EVENT ("log_not_reopened", TPS_TRACE_ERROR);
 static TpsTraceEvent signal_taken = TPS_TRACE_EVENT ("signal_taken", TPS_TRACE_INFO);
 
 typedef struct
@@ -74,6 +74,117 @@ fail (gint status, const gchar *text)
 }
 
 /* ---- creation and release ------------------------------------------------------------------- */
+
+/* Returns TRUE if each line must begin with its priority. This includes lines of JSON if stderr is
+ * connected to the journal, which removes the priority. */
+static gboolean
+is_journal (const TpsServerFlags *flags)
+{
+  if (flags->log_format == TPS_LOG_JOURNAL)
+    return TRUE;
+  return flags->log_format != TPS_LOG_TEXT && flags->log_file == NULL
+         && tps_trace_stream_is_journal (STDERR_FILENO, g_getenv ("JOURNAL_STREAM"));
+}
+
+/* Directs the log of the process to the destination of `flags`, with their levels, format and name.
+ * The caller owns the result, which must live until the last event. Errors: INVALID_ARGUMENT, which
+ * names the file. */
+static TpsTraceStream *
+open_log (const TpsServerFlags *flags, GError **error)
+{
+  TpsTraceStreamOptions options = {
+    .format = flags->log_format == TPS_LOG_JSON ? TPS_TRACE_JSON : TPS_TRACE_TEXT,
+    .is_journal = is_journal (flags),
+    .path = flags->log_file,
+    .origin = { .process = "thriftps_server",
+                .host = g_get_host_name (),
+                .node = flags->plugin.name,
+                .pid = getpid () },
+  };
+  TpsTraceStream *log = tps_trace_stream_new (&options, error);
+
+  if (log == NULL)
+    return NULL;
+  tps_trace_set_sink (tps_trace_stream_sink, log);
+  tps_trace_set_levels (flags->log_level, NULL);
+  return log;
+}
+
+/* Opens the file of the log again. A failure is logged to the old file, which stays in use. */
+static void
+reopen_log (TpsTraceStream *log)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (!tps_trace_stream_reopen (log, &error))
+    tps_trace (&log_not_reopened, tps_field_text ("reason", error->message));
+}
+
+#define SECRET "(secret)"
+
+static const gchar *
+get_shown (const TpsOption *option, const gchar *text)
+{
+  return option->is_secret ? SECRET : text;
+}
+
+static void
+add_value (TpsJsonWriter *json, const TpsOption *option, const GPtrArray *texts)
+{
+  if (texts->len == 0)
+    tps_json_add_null (json, "value");
+  else if (option->type != TPS_OPTION_TEXTS)
+    tps_json_add_text (json, "value", get_shown (option, texts->pdata[texts->len - 1]));
+  else
+    {
+      tps_json_open (json, "value", '[');
+      for (guint i = 0; i < texts->len; i++)
+        tps_json_add_text (json, NULL, get_shown (option, texts->pdata[i]));
+      tps_json_close (json, ']');
+    }
+}
+
+static const gchar *
+get_default (const TpsOption *option)
+{
+  if (option->type == TPS_OPTION_FLAG)
+    return "false";
+  return option->meaning != NULL ? option->meaning : option->initial;
+}
+
+static void
+add_option (TpsJsonWriter *json, const TpsArguments *arguments, const TpsOption *option)
+{
+  gboolean is_from_file;
+  g_autoptr (GPtrArray) texts = tps_arguments_list (arguments, option, &is_from_file);
+  const gchar *origin = is_from_file ? "file" : "command line";
+
+  tps_json_open (json, NULL, '{');
+  tps_json_add_text (json, "name", option->name);
+  add_value (json, option, texts);
+  tps_json_add_text (json, "origin", texts->len > 0 ? origin : "default");
+  tps_json_add_text (json, "default", get_default (option));
+  tps_json_add_text (json, "help", option->help);
+  tps_json_close (json, '}');
+}
+
+/* The handler of /flags: the options of the program with the origins of their values. Values of
+ * secret options are left out. `data` are the TpsServerFlags. */
+static void
+serve_flags (TpsHttpRequest *request, gpointer data)
+{
+  const TpsServerFlags *flags = data;
+  TpsJsonWriter json;
+
+  tps_json_writer_init (&json);
+  tps_json_open (&json, NULL, '{');
+  tps_json_open (&json, "flags", '[');
+  for (const TpsOption *option = tps_server_flags_get_options (); option->name != NULL; option++)
+    add_option (&json, flags->arguments, option);
+  tps_json_close (&json, ']');
+  tps_json_close (&json, '}');
+  tps_http_request_reply (request, 200, "application/json", tps_json_writer_take (&json));
+}
 
 /* Returns the names of all devices, terminated by NULL. The caller owns the array, but not the
  * names. */
@@ -174,8 +285,7 @@ start_http (Program *program, GError **error)
                              .names = (const gchar *const *) flags->http_names,
                              .access = program->access,
                              .serves_others = flags->insecure || flags->access.rules_file != NULL };
-  const TpsHttpEndpoint flags_page = { "/flags", .right = TPS_RIGHT_ADMIN,
-                                       .handle = tps_flags_report_serve,
+  const TpsHttpEndpoint flags_page = { "/flags", .right = TPS_RIGHT_ADMIN, .handle = serve_flags,
                                        .user_data = (gpointer) (gsize) flags };
 
   if (flags->http == NULL)
@@ -428,7 +538,7 @@ static void
 reload (const Program *program)
 {
   tps_service_manager_begin_reload (program->manager);
-  tps_server_log_reopen (program->log);
+  reopen_log (program->log);
   if (program->tls != NULL)
     reload_certificates (program->tls);
   if (program->access != NULL)
@@ -565,7 +675,7 @@ tps_server_main (char **argv, const TpsServerAddition *added)
   manager = tps_service_manager_new (&error);
   if (manager == NULL)
     fail (1, error->message);
-  log = tps_server_log_open (&flags, &error);
+  log = open_log (&flags, &error);
   if (log == NULL)
     fail (1, error->message);
   serve (&flags, manager, log);
