@@ -1,5 +1,166 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
+#include "plugin/net/tls/tls_channel.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+
+#include "plugin/net/tls/certificate_name.h"
+#include "plugin/net/tls/tls_private.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+
+/* ---- socket --------------------------------------------------------------------------------- */
+
+/* The socket of an encrypted connection as a BIO. Unlike OpenSSL's own BIO for sockets, it raises
+ * no SIGPIPE and does not read again from a socket that was empty.
+ *
+ * Control requests go to OpenSSL's own BIO for sockets, which turns on the TLS of the kernel. This
+ * BIO has the same fields. When the kernel's TLS is on, control messages and all received bytes
+ * also go through OpenSSL's BIO. */
+
+typedef struct
+{
+  /* The last receive returned fewer bytes than requested, so the BIO does not read the socket
+   * again. The caller must set it to FALSE when the socket may be read. */
+  gboolean is_empty;
+  gboolean has_ended;     /* the peer sends no more */
+  gboolean has_more;      /* set by the caller: more bytes follow, and the kernel may wait */
+  gboolean holds_back;    /* the kernel holds the last bytes back */
+  gint code;              /* errno of a failure; 0 = none */
+  gboolean sends_control; /* the kernel encrypts, and the next bytes are a control message */
+} TlsSocket;
+
+/* <openssl/bio.h> contains these two numbers only in comments. */
+#define SET_KTLS_SEND_CONTROL 74
+#define CLEAR_KTLS_CONTROL 75
+
+static BIO_METHOD *method;
+static int socket_index;
+
+static gboolean
+is_transient (gint code)
+{
+  return code == EAGAIN || code == EWOULDBLOCK || code == EINTR;
+}
+
+static int
+read_bytes (BIO *bio, char *bytes, int n_bytes)
+{
+  TlsSocket *peer = BIO_get_ex_data (bio, socket_index);
+  int fd = (int) BIO_get_fd (bio, NULL);
+  gssize n;
+
+  BIO_clear_retry_flags (bio);
+  if (peer->is_empty)
+    {
+      BIO_set_retry_read (bio);
+      return -1;
+    }
+  if (BIO_get_ktls_recv (bio))
+    n = BIO_meth_get_read (BIO_s_socket ()) (bio, bytes, n_bytes);
+  else
+    n = recv (fd, bytes, (gsize) n_bytes, MSG_DONTWAIT);
+  peer->is_empty = n < n_bytes;
+  if (n == 0)
+    peer->has_ended = TRUE;
+  else if (n < 0 && is_transient (errno))
+    BIO_set_retry_read (bio);
+  else if (n < 0)
+    peer->code = errno;
+  return (int) n;
+}
+
+static int
+write_bytes (BIO *bio, const char *bytes, int n_bytes)
+{
+  TlsSocket *peer = BIO_get_ex_data (bio, socket_index);
+  int fd = (int) BIO_get_fd (bio, NULL);
+  gssize n;
+
+  BIO_clear_retry_flags (bio);
+  if (peer->sends_control)
+    {
+      n = BIO_meth_get_write (BIO_s_socket ()) (bio, bytes, n_bytes);
+      peer->sends_control = n < 0;
+      return (int) n;
+    }
+  n = send (fd, bytes, (gsize) n_bytes,
+            MSG_DONTWAIT | MSG_NOSIGNAL | (peer->has_more ? MSG_MORE : 0));
+  if (n > 0)
+    peer->holds_back = peer->has_more;
+  else if (n < 0 && is_transient (errno))
+    BIO_set_retry_write (bio);
+  else if (n < 0)
+    peer->code = errno;
+  return (int) n;
+}
+
+static long
+control (BIO *bio, int request, long number, void *pointer)
+{
+  TlsSocket *peer = BIO_get_ex_data (bio, socket_index);
+
+  if (peer != NULL && request == SET_KTLS_SEND_CONTROL)
+    peer->sends_control = TRUE;
+  else if (peer != NULL && request == CLEAR_KTLS_CONTROL)
+    peer->sends_control = FALSE;
+  return BIO_meth_get_ctrl (BIO_s_socket ()) (bio, request, number, pointer);
+}
+
+static void
+make_method (void)
+{
+  socket_index = BIO_get_ex_new_index (0, NULL, NULL, NULL, NULL);
+  method = BIO_meth_new (BIO_get_new_index () | BIO_TYPE_SOURCE_SINK | BIO_TYPE_DESCRIPTOR,
+                         "socket");
+  if (method == NULL)
+    return;
+  BIO_meth_set_create (method, BIO_meth_get_create (BIO_s_socket ()));
+  BIO_meth_set_destroy (method, BIO_meth_get_destroy (BIO_s_socket ()));
+  BIO_meth_set_ctrl (method, control);
+  BIO_meth_set_read (method, read_bytes);
+  BIO_meth_set_write (method, write_bytes);
+}
+
+/* Creates a BIO on `fd`, which the caller still owns. `peer` is borrowed and must outlive the
+ * BIO. The caller owns the result. Returns NULL if there is no memory. */
+static BIO *
+socket_new_bio (TlsSocket *peer, gint fd)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  BIO *bio;
+
+  tps_sync_check (pthread_once (&once, make_method));
+  bio = method != NULL ? BIO_new (method) : NULL;
+  if (bio == NULL)
+    return NULL;
+  BIO_set_ex_data (bio, socket_index, peer);
+  BIO_set_fd (bio, fd, BIO_NOCLOSE);
+  return bio;
+}
+
+/* Makes the kernel send the bytes that it holds back (MSG_MORE). */
+static void
+socket_flush (BIO *bio)
+{
+  TlsSocket *peer = BIO_get_ex_data (bio, socket_index);
+  int on = 1;
+
+  if (peer->holds_back)
+    setsockopt ((int) BIO_get_fd (bio, NULL), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  peer->holds_back = FALSE;
+}
+
+/* ---- channel -------------------------------------------------------------------------------- */
+
 /* An SSL object of OpenSSL must be used by one thread at a time, but a connection receives on its
  * loop and sends from any thread. Each record is therefore read or written under `lock`. Neither
  * side waits for more than one record of the other side.
@@ -20,20 +181,6 @@
  * OpenSSL checks the peer's certificate during the handshake. Only a URI is compared here, at the
  * end of the handshake. */
 
-#include "plugin/net/tls/tls_channel.h"
-
-#include <errno.h>
-#include <string.h>
-
-#include <openssl/err.h>
-#include <openssl/x509v3.h>
-
-#include "plugin/net/tls/certificate_name.h"
-#include "plugin/net/tls/tls_private.h"
-#include "plugin/net/tls/tls_socket.h"
-#include "runtime/base/error.h"
-#include "runtime/base/sync.h"
-
 /* Limits of one call, after which other connections get their turn: about 100 us. */
 #define MAX_RECEIVED_RECORDS 16
 #define MAX_SENT_RECORDS 16
@@ -43,7 +190,7 @@
 /* The memory for a certificate, in sizes of its encoding: an extension of 7 bytes needs three
  * blocks. */
 #define CHAIN_FACTOR 24
-/* The cost of a record, in scanned bytes (TPS_CONNECTION_LOOK_BYTES). */
+/* The cost of a record, in scanned bytes (LOOK_BYTES in connection.c). */
 #define RECORD_COST ((gsize) 2048)
 
 typedef struct
@@ -57,7 +204,7 @@ typedef struct
 
   TpsMutex lock; /* guards the following */
   SSL *ssl;
-  TpsTlsSocket socket;
+  TlsSocket socket;
   gboolean is_broken;   /* OpenSSL must not be called any more */
   const gchar *failure; /* of `is_broken`; static text; NULL = the socket has failed or ended */
   gboolean is_current;  /* its handshake is counted in counts.current */
@@ -157,7 +304,7 @@ write_record (TlsChannel *channel, const guint8 *bytes, gsize n_bytes, gboolean 
       if (rc != 1)
         {
           step = judge (channel, rc);
-          tps_tls_socket_flush (SSL_get_wbio (channel->ssl)); /* sends the earlier records */
+          socket_flush (SSL_get_wbio (channel->ssl)); /* sends the earlier records */
         }
     }
   tps_mutex_unlock (&channel->lock);
@@ -454,8 +601,7 @@ shake_hands (TpsNetChannel *base, gint fd, GError **error)
   BIO *bio;
 
   tps_mutex_lock (&channel->lock);
-  if (SSL_get_rbio (channel->ssl) == NULL
-      && (bio = tps_tls_socket_new_bio (&channel->socket, fd)) != NULL)
+  if (SSL_get_rbio (channel->ssl) == NULL && (bio = socket_new_bio (&channel->socket, fd)) != NULL)
     SSL_set_bio (channel->ssl, bio, bio);
   if (SSL_get_rbio (channel->ssl) != NULL)
     result = run_handshake (channel, error);
