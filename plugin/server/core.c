@@ -5,6 +5,88 @@
 #include "runtime/base/error.h"
 #include "runtime/device/device_memory.h"
 
+/* ---- list of sessions ----------------------------------------------------------------------- */
+
+typedef struct
+{
+  guint64 id;
+  gpointer session;
+} Entry;
+
+/* Makes an empty list in the caller's storage. */
+static void
+list_init (TpsSessionList *list)
+{
+  tps_mutex_init (&list->lock);
+  list->entries = g_array_new (FALSE, FALSE, sizeof (Entry));
+  list->last_id = 0;
+}
+
+/* Releases the memory. The list must be empty. */
+static void
+list_clear (TpsSessionList *list)
+{
+  g_array_unref (list->entries);
+  tps_mutex_clear (&list->lock);
+}
+
+/* Returns the index of the first entry with an id above `after`. Entries are sorted by id. The lock
+ * must be held. */
+static guint
+find_after (const TpsSessionList *list, guint64 after)
+{
+  guint begin = 0, end = list->entries->len;
+
+  while (begin < end)
+    {
+      guint middle = begin + (end - begin) / 2;
+
+      if (g_array_index (list->entries, Entry, middle).id > after)
+        end = middle;
+      else
+        begin = middle + 1;
+    }
+  return begin;
+}
+
+guint64
+tps_session_list_add (TpsSessionList *list, gpointer session)
+{
+  Entry entry = { .session = session };
+
+  tps_mutex_lock (&list->lock);
+  entry.id = ++list->last_id;
+  g_array_append_val (list->entries, entry);
+  tps_mutex_unlock (&list->lock);
+  return entry.id;
+}
+
+void
+tps_session_list_remove (TpsSessionList *list, guint64 id)
+{
+  tps_mutex_lock (&list->lock);
+  g_array_remove_index (list->entries, find_after (list, id - 1));
+  tps_mutex_unlock (&list->lock);
+}
+
+guint
+tps_session_list_ref_next (TpsSessionList *list, guint64 after, gpointer *sessions, guint n_max,
+                           void (*ref) (gpointer session))
+{
+  guint n = 0;
+
+  tps_mutex_lock (&list->lock);
+  for (guint i = find_after (list, after); i < list->entries->len && n < n_max; i++)
+    {
+      sessions[n] = g_array_index (list->entries, Entry, i).session;
+      ref (sessions[n++]);
+    }
+  tps_mutex_unlock (&list->lock);
+  return n;
+}
+
+/* ---- core ----------------------------------------------------------------------------------- */
+
 #define MAX_KEPT_BYTES ((gsize) 1 << 30)
 /* Page-locked bodies are kept for reuse up to 1 / MAX_KEPT_PINNED_PART of their budget, because an
  * allocation for each request would be too slow. The rest of the memory remains available to other
@@ -82,7 +164,7 @@ tps_server_core_new (const TpsServerLimits *limits, const TpsBudgets *budgets, T
   tps_refcount_init (&core->refcount);
   tps_mutex_init (&core->lock);
   tps_cond_init (&core->changed);
-  tps_session_list_init (&core->sessions);
+  list_init (&core->sessions);
   core->limits = *limits;
   core->host_services = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_host_service_free);
   if (metrics != NULL)
@@ -115,7 +197,7 @@ tps_server_core_unref (TpsServerCore *core)
   g_clear_pointer (&core->dispatcher, tps_dispatcher_unref);
   g_clear_pointer (&core->chunks, tps_chunks_free);
   g_ptr_array_unref (core->host_services);
-  tps_session_list_clear (&core->sessions);
+  list_clear (&core->sessions);
   tps_buffer_pool_unref (core->bodies);
   tps_buffer_pool_unref (core->strangers_bodies);
   tps_budget_unref (core->replies);

@@ -12,7 +12,6 @@
 #include "plugin/memory/common_segments.h"
 #include "plugin/net/tls/tls_acceptor.h"
 #include "plugin/service/dispatch.h"
-#include "plugin/server/session_list.h"
 #include "plugin/service/chunks/chunk_service.h"
 #include "runtime/base/fault.h"
 #include "runtime/device/backend.h"
@@ -47,6 +46,14 @@ typedef struct
   TpsCounter *received_bytes; /* like sent_bytes, not counting the bytes of encryption */
   TpsCounter *sent_bytes;
 } TpsServerCounts;
+
+/* All sessions of a server by their ids, for reports. Thread: any. */
+typedef struct
+{
+  TpsMutex lock;   /* guards the fields below; no other lock is taken under it */
+  GArray *entries; /* of private entries, in the order of their ids */
+  guint64 last_id;
+} TpsSessionList;
 
 typedef struct
 {
@@ -100,5 +107,20 @@ void tps_server_core_drop (TpsServerCore *core, atomic_uint *count);
  * stopping. */
 gboolean tps_server_core_wait_for_none (TpsServerCore *core, atomic_uint *count,
                                         gint64 deadline_ns);
+
+/* ---- list of sessions ----------------------------------------------------------------------- */
+
+/* Adds `session`, which is borrowed until its removal. Returns its id, which is greater than the
+ * ids of all earlier sessions. */
+guint64 tps_session_list_add (TpsSessionList *list, gpointer session);
+/* Removes the session with this id. */
+void tps_session_list_remove (TpsSessionList *list, guint64 id);
+
+/* Sets `sessions`, [n_max], to the sessions with the next ids above `after`, and returns their
+ * number. If the number is below `n_max`, there are no more sessions. `ref` is called for each
+ * session, with the lock held. Connections that begin or end wait meanwhile, so `n_max` should not
+ * exceed a few hundred. */
+guint tps_session_list_ref_next (TpsSessionList *list, guint64 after, gpointer *sessions,
+                                 guint n_max, void (*ref) (gpointer session));
 
 G_END_DECLS
