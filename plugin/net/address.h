@@ -57,6 +57,13 @@ void tps_socket_tune (gint fd);
  * pending error; its message begins with `where`. */
 gboolean tps_socket_check (gint fd, const gchar *where, GError **error);
 
+/* Prepares `fd`, a socket that another process opened and passed to this one (systemd's socket
+ * activation), as tps_address_listen() does: non-blocking, close-on-exec, without descriptors from
+ * peers. It must be a listening stream socket, TCP or Unix. `address`, owned by the caller, becomes
+ * the address for clients ("unix:@NAME" for an abstract socket). The caller still owns `fd`.
+ * Errors: INVALID_ARGUMENT. Thread: any. */
+gboolean tps_passed_socket_prepare (gint fd, gchar **address, GError **error);
+
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsAddress, tps_address_clear)
 
 G_END_DECLS

@@ -12,7 +12,6 @@
 
 #include "plugin/net/address.h"
 #include "plugin/net/descriptors.h"
-#include "plugin/net/passed_socket.h"
 #include "runtime/base/descriptor_table.h"
 #include "runtime/base/error.h"
 #include "runtime/base/trace.h"

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-#include "plugin/net/passed_socket.h"
+#include "plugin/net/address.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
