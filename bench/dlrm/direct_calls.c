@@ -96,12 +96,12 @@ tps_dlrm_direct_push (TpsDlrmDirect *direct, const TpsClickBatch *batch, gsize f
       for (gsize i = 0; i < n_samples; i++)
         memcpy (gradient + i * dim, feature_gradient + (first + i) * stride + (t + 1) * dim,
                 dim * sizeof *gradient);
-      gradients[t].query = make_query (direct, batch, t, first, n_samples);
-      gradients[t].gradient = (TpsTensorView) {
-        .shape = { .dtype = TPS_DTYPE_FLOAT32,
-                   .n_dims = 2,
-                   .dims = { (gint64) n_samples, (gint64) dim } },
-        .data = gradient,
+      gradients[t] = (TpsBagGradient) {
+        .query = make_query (direct, batch, t, first, n_samples),
+        .gradient = { .shape = { .dtype = TPS_DTYPE_FLOAT32,
+                                 .n_dims = 2,
+                                 .dims = { (gint64) n_samples, (gint64) dim } },
+                      .data = gradient },
       };
     }
   tps_table_call_apply (&direct->push, gradients, TPS_CLICK_TABLES, tps_clock_now_ns () + CALL_NS);
