@@ -36,6 +36,7 @@ add_devices (gint n_devices, GPtrArray *devices, GString *words, GError **error)
 
       if (device != NULL)
         {
+          device->parent.dense = &tps_cuda_dense_ops;
           add_words (words, devices->len > 0 ? "; " : "", device);
           g_ptr_array_add (devices, device);
         }

@@ -9,7 +9,7 @@
 #include "bench/dlrm/training.h"
 #include "plugin/client/remote_store.h"
 #include "plugin/client/remote_tables.h"
-#include "runtime/device/cpu/kernels/blas.h"
+#include "runtime/trainer/dense/blas.h"
 
 #define TIMEOUT_NS (G_GINT64_CONSTANT (120) * 1000000000)
 

@@ -3,6 +3,7 @@
 #include "bench/gpu_bundle/device_cases.h"
 
 #include "bench/zipf/zipf.h"
+#include "runtime/trainer/dense/dense.h"
 
 #define BAG_ROWS 20
 #define GRADIENT_BAG_ROWS 16 /* divides the number of rows, so every row has a gradient */
@@ -192,15 +193,15 @@ enqueue_divide (const Work *work, const Case *entry)
 static void
 enqueue_bias_add (const Work *work, const Case *entry)
 {
-  ops_of (work)->bias_add (work->stream, a_of (work), b_of (work), rows_of (work, entry),
-                           entry->dim);
+  tps_dense_ops (work->stream)
+      ->bias_add (work->stream, a_of (work), b_of (work), rows_of (work, entry), entry->dim);
 }
 
 static void
 enqueue_column_sum (const Work *work, const Case *entry)
 {
-  ops_of (work)->column_sum (work->stream, a_of (work), b_of (work), rows_of (work, entry),
-                             entry->dim);
+  tps_dense_ops (work->stream)
+      ->column_sum (work->stream, a_of (work), b_of (work), rows_of (work, entry), entry->dim);
 }
 
 static gsize
@@ -212,29 +213,30 @@ columns_of (G_GNUC_UNUSED const Work *work, const Case *entry)
 static void
 enqueue_relu (const Work *work, const Case *entry)
 {
-  ops_of (work)->relu (work->stream, a_of (work), b_of (work), work->n_elems);
+  tps_dense_ops (work->stream)->relu (work->stream, a_of (work), b_of (work), work->n_elems);
 }
 
 static void
 enqueue_relu_backward (const Work *work, const Case *entry)
 {
-  ops_of (work)->relu_backward (work->stream, a_of (work), b_of (work),
-                                tps_device_floats_of (work->state), work->n_elems);
+  tps_dense_ops (work->stream)
+      ->relu_backward (work->stream, a_of (work), b_of (work), tps_device_floats_of (work->state),
+                       work->n_elems);
 }
 
 static void
 enqueue_softmax (const Work *work, const Case *entry)
 {
-  ops_of (work)->softmax (work->stream, a_of (work), b_of (work), rows_of (work, entry),
-                          entry->dim);
+  tps_dense_ops (work->stream)
+      ->softmax (work->stream, a_of (work), b_of (work), rows_of (work, entry), entry->dim);
 }
 
 static void
 enqueue_softmax_backward (const Work *work, const Case *entry)
 {
-  ops_of (work)->softmax_backward (work->stream, a_of (work), b_of (work),
-                                   tps_device_floats_of (work->state), rows_of (work, entry),
-                                   entry->dim);
+  tps_dense_ops (work->stream)
+      ->softmax_backward (work->stream, a_of (work), b_of (work),
+                          tps_device_floats_of (work->state), rows_of (work, entry), entry->dim);
 }
 
 /* Returns the address of the loss; NULL = the case has no loss. */
@@ -247,15 +249,17 @@ loss_of (const Work *work, const Case *entry)
 static void
 enqueue_cross_entropy (const Work *work, const Case *entry)
 {
-  ops_of (work)->cross_entropy (work->stream, loss_of (work, entry), a_of (work), b_of (work),
-                                tps_device_ids_of (work->ids), rows_of (work, entry), entry->dim);
+  tps_dense_ops (work->stream)
+      ->cross_entropy (work->stream, loss_of (work, entry), a_of (work), b_of (work),
+                       tps_device_ids_of (work->ids), rows_of (work, entry), entry->dim);
 }
 
 static void
 enqueue_l1_loss (const Work *work, const Case *entry)
 {
-  ops_of (work)->l1_loss (work->stream, loss_of (work, entry), a_of (work), b_of (work),
-                          tps_device_floats_of (work->state), work->n_elems);
+  tps_dense_ops (work->stream)
+      ->l1_loss (work->stream, loss_of (work, entry), a_of (work), b_of (work),
+                 tps_device_floats_of (work->state), work->n_elems);
 }
 
 /* Multiplies square matrices. */
@@ -271,7 +275,7 @@ enqueue_gemm (const Work *work, const Case *entry)
                    .b = b_of (work),
                    .c = a_of (work) };
 
-  ops_of (work)->gemm (work->stream, &gemm);
+  tps_dense_ops (work->stream)->gemm (work->stream, &gemm);
 }
 
 /* -- optimizers -- */
@@ -281,9 +285,9 @@ enqueue_sgd (const Work *work, const Case *entry)
 {
   TpsSgdFactors factors = { .learning_rate = 1e-4, .momentum = entry->momentum };
 
-  ops_of (work)->sgd (work->stream, &factors, a_of (work), b_of (work),
-                      entry->momentum != 0 ? tps_device_floats_of (work->state) : NULL,
-                      work->n_elems);
+  tps_dense_ops (work->stream)
+      ->sgd (work->stream, &factors, a_of (work), b_of (work),
+             entry->momentum != 0 ? tps_device_floats_of (work->state) : NULL, work->n_elems);
 }
 
 /* Updates rows by `gradients`, at most `*n_used` of them; `n_used` NULL = all. */

@@ -7,6 +7,7 @@
 
 #include "bench/gpu_bundle/device_work.h"
 #include "runtime/base/error.h"
+#include "runtime/trainer/dense/dense.h"
 
 #define LOSS_TOLERANCE 1e-6 /* relative: the order of additions and expf() differ */
 /* relative: a sum of many rows is compared with a multiple of a sum of few rows */
@@ -163,9 +164,9 @@ compare (const Work *work, TpsBuffer *got, const Wanted *wanted, gdouble toleran
 
   if (there == NULL)
     return FALSE;
-  ops_of (work)->l1_loss (work->stream, (gdouble *) (gpointer) tps_buffer_get_data (work->loss),
-                          NULL, tps_device_floats_of (got), tps_device_floats_of (there),
-                          wanted->n_floats);
+  tps_dense_ops (work->stream)
+      ->l1_loss (work->stream, (gdouble *) (gpointer) tps_buffer_get_data (work->loss), NULL,
+                 tps_device_floats_of (got), tps_device_floats_of (there), wanted->n_floats);
   ops_of (work)->copy (work->stream, &difference, tps_buffer_get_data (work->loss),
                        sizeof difference);
   if (!ops_of (work)->stream_sync (work->stream, error))

@@ -12,7 +12,7 @@
 #include "plugin/client/stubs.h"
 #include "plugin/trainer/trainer_links.h"
 #include "plugin/trainer/trainer_service.h"
-#include "runtime/device/cpu/kernels/blas.h"
+#include "runtime/trainer/dense/blas.h"
 #include "runtime/trainer/pass/trainer.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"

@@ -8,6 +8,7 @@
 #include <cublas_v2.h>
 
 #include "cuda/device/device.h"
+#include "runtime/device/dense.h"
 
 G_BEGIN_DECLS
 

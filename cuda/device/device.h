@@ -141,4 +141,9 @@ gboolean tps_cuda_events_elapsed (TpsEvent *start, TpsEvent *end, gdouble *ms, G
 /* The table of the functions of a GPU; static. */
 extern const TpsDeviceOps tps_cuda_ops;
 
+/* -- dense.c -- */
+
+/* The dense operations of a GPU, for trainers; static. */
+extern const TpsDenseOps tps_cuda_dense_ops;
+
 G_END_DECLS

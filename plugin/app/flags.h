@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The options of thriftps_server, and of programs that add a service to it. Each is a row of a table
- * (runtime/base/options.h). */
+/* The options of thriftps_server, and of programs that add a service to it. Each is a row of a
+ * table (runtime/base/options.h). */
 
 #pragma once
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Devices: one table of functions for each device. The functions have the same meaning on all
- * devices (checked by tests/conformance).
+/* Devices: one table of functions for each device, for tables and sums. The functions have the same
+ * meaning on all devices (checked by tests/conformance). dense.h has a second table, for trainers.
  *
  * Typical use: tps_device_find(), stream_new, memory from alloc (or the caller's own memory if the
  * device reads host memory), operations on the stream, and then stream_sync, which reports success
@@ -19,10 +19,9 @@
  * a dtype that a slot does not list is a bug in the caller. Shapes may be empty; then the operation
  * does nothing and pointers may be NULL.
  *
- * Reproducibility: given the same inputs, every device returns the same bits, except for gemm,
- * softmax and losses (other than L1's gradient). Each element is computed in the order that its
- * slot states, each operation rounds once, and nothing is contracted to a fused multiply-add. The
- * payload of a NaN is unspecified.
+ * Reproducibility: given the same inputs, every device returns the same bits. Each element is
+ * computed in the order that its slot states, each operation rounds once, and nothing is contracted
+ * to a fused multiply-add. The payload of a NaN is unspecified.
  *
  * Sums "as a tree": a list of terms is cut into chunks of TPS_SUM_CHUNK neighbours, of which the
  * last may be shorter. The terms of a chunk are added from first to last. The sums of the chunks
@@ -45,6 +44,7 @@ G_BEGIN_DECLS
 
 typedef struct TpsStream TpsStream;
 typedef struct TpsEvent TpsEvent;
+typedef struct TpsDenseOps TpsDenseOps;
 
 typedef enum
 {
@@ -66,16 +66,6 @@ typedef struct
   const gfloat *weights; /* [n_indices], a factor for each index, SUM only; or NULL */
   TpsPooling pooling;
 } TpsBags;
-
-typedef struct
-{
-  gboolean transpose_a, transpose_b;
-  gsize m, n, k;
-  gfloat alpha, beta;
-  const gfloat *a; /* [m, k]; [k, m] if transpose_a */
-  const gfloat *b; /* [k, n]; [n, k] if transpose_b */
-  gfloat *c;       /* [m, n]; not read if beta is 0; must not overlap a or b */
-} TpsGemm;
 
 /* One step of SGD as torch.optim.SGD without dampening: d = gradient + weight_decay * value;
  * velocity = momentum * velocity + d; value -= learning_rate * velocity. If momentum is 0, d itself
@@ -267,52 +257,6 @@ typedef struct
                                    const gfloat *output_gradient, gint64 *unique_indices,
                                    gfloat *row_gradients, gint64 *n_unique);
 
-  /* c = alpha * op (a) op (b) + beta * c. */
-  void (*gemm) (TpsStream *stream, const TpsGemm *gemm);
-  /* values [rows, columns] += bias [columns], for each row. */
-  void (*bias_add) (TpsStream *stream, gfloat *values, const gfloat *bias, gsize rows,
-                    gsize columns);
-  /* sums [columns] = 0 + the sum over the rows of values [rows, columns], as a tree. */
-  void (*column_sum) (TpsStream *stream, gfloat *sums, const gfloat *values, gsize rows,
-                      gsize columns);
-
-  /* output[i] = input[i] > 0 ? input[i] : 0; NaN stays NaN. May be in place. */
-  void (*relu) (TpsStream *stream, gfloat *output, const gfloat *input, gsize n_elems);
-  /* input_gradient[i] = output[i] > 0 ? output_gradient[i] : 0. May be in place. */
-  void (*relu_backward) (TpsStream *stream, gfloat *input_gradient, const gfloat *output_gradient,
-                         const gfloat *output, gsize n_elems);
-
-  /* Computes output [rows, columns], the softmax of each row of the input. May be in place. columns
-   * must be > 0 if rows > 0. */
-  void (*softmax) (TpsStream *stream, gfloat *output, const gfloat *input, gsize rows,
-                   gsize columns);
-  /* input_gradient = output * (output_gradient - s), where s is the sum of output_gradient * output
-   * over the row. May be in place. */
-  void (*softmax_backward) (TpsStream *stream, gfloat *input_gradient,
-                            const gfloat *output_gradient, const gfloat *output, gsize rows,
-                            gsize columns);
-
-  /* Computes the cross-entropy of the log-softmax of the rows of input [rows, columns] with the
-   * classes target [rows], averaged over the rows; it is 0 without rows. *loss must lie in memory
-   * that the device can write; `loss` may be NULL. input_gradient [rows, columns] may be NULL or
-   * equal to input. */
-  void (*cross_entropy) (TpsStream *stream, gdouble *loss, gfloat *input_gradient,
-                         const gfloat *input, const gint64 *target, gsize rows, gsize columns);
-  /* Computes the mean of |input - target|. The gradient is sign (input - target) / n_elems, and 0
-   * for equal values. The outputs are as for cross_entropy. */
-  void (*l1_loss) (TpsStream *stream, gdouble *loss, gfloat *input_gradient, const gfloat *input,
-                   const gfloat *target, gsize n_elems);
-
-  /* Updates n_elems values by one step. `velocity` [n_elems] must be zero before the first step;
-   * see TpsSgdFactors. */
-  void (*sgd) (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values,
-               const gfloat *gradient, gfloat *velocity, gsize n_elems);
-  /* Updates rows of values [rows, dim] and of velocity by one step. `indices` [n_rows] must be
-   * unique; `gradients` is [n_rows, dim]. Other rows do not change: neither velocity decay nor
-   * weight decay is applied to them. */
-  void (*sgd_rows) (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values,
-                    const gint64 *indices, const gfloat *gradients, gfloat *velocity, gsize n_rows,
-                    gsize dim);
   /* Updates rows by step number `step` (from 1) of an optimizer. The formulas are in
    * runtime/device/cpu/optimizer/. `spec` must be resolved. Other rows do not change. */
   void (*update_rows) (TpsStream *stream, const TpsOptimizerSpec *spec, gint64 step,
@@ -326,6 +270,7 @@ struct TpsDevice
   const TpsDeviceOps *ops;
   const gchar *name; /* "cpu"; "cuda:1" */
   gboolean is_host;  /* device memory is host memory: the host and the device may both access it */
+  const TpsDenseOps *dense; /* runtime/device/dense.h; NULL = those of the CPU */
 };
 
 /* Implementations embed these structs as their first members. */

@@ -17,8 +17,8 @@ G_BEGIN_DECLS
 
 #define TPS_DEVICE_LIBRARY_SYMBOL "tps_device_library"
 /* Must be increased with every change of TpsDeviceLibrary, of a function's type in its tables, or
- * of the tables of its interfaces (TpsDeviceGroups, TpsProcessGroupOps). */
-#define TPS_DEVICE_LIBRARY_ABI 3
+ * of the tables of its interfaces (TpsDenseOps, TpsDeviceGroups, TpsProcessGroupOps). */
+#define TPS_DEVICE_LIBRARY_ABI 4
 
 typedef struct
 {

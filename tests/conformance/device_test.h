@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/device/backend.h"
+#include "runtime/trainer/dense/dense.h"
 
 // Elements in device memory. A copy is complete when its function returns.
 template <typename T> class DeviceArray
@@ -119,6 +119,7 @@ protected:
     ops = device->ops;
     stream = ops->stream_new (device, &error);
     g_assert_no_error (error);
+    dense_ops = tps_dense_ops (stream);
   }
   void
   TearDown () override
@@ -157,6 +158,7 @@ protected:
 
   std::mt19937_64 random { 20 };
   TpsDevice *device;
+  const TpsDenseOps *dense_ops = nullptr;
   const TpsDeviceOps *ops;
   TpsStream *stream = nullptr;
 };

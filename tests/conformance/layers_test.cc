@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "runtime/device/cpu/kernels/blas.h"
+#include "runtime/trainer/dense/blas.h"
 #include "tests/conformance/device_test.h"
 #include "tests/conformance/reference.h"
 #include "tests/oracle/vectors.h"
@@ -54,7 +54,7 @@ TEST_P (Layers, GemmMatchesTheReferenceForAllTranspositions)
         gemm.a = device_a.data ();
         gemm.b = device_b.data ();
         gemm.c = device_c.data ();
-        ops->gemm (stream, &gemm);
+        dense_ops->gemm (stream, &gemm);
         ASSERT_LT (worst_difference (device_c.read (), c), 1e-6 * (double) (size[2] + 2))
             << size[0] << "x" << size[1] << "x" << size[2] << " flags " << flags;
       }
@@ -85,7 +85,7 @@ TEST_P (Layers, GemmOfFewRowsMatchesTheReference)
           gemm.a = device_a.data ();
           gemm.b = device_b.data ();
           gemm.c = device_c.data ();
-          ops->gemm (stream, &gemm);
+          dense_ops->gemm (stream, &gemm);
           ASSERT_LT (worst_difference (device_c.read (), c), 1e-6 * (double) (gemm.k + 2))
               << gemm.m << "x" << gemm.n << "x" << gemm.k << " flags " << flags;
         }
@@ -99,7 +99,7 @@ TEST_P (Layers, GemmDoesNotReadTheResultWhereBetaIsZero)
     .m = 1, .n = 1, .k = 1, .alpha = 1, .a = a.data (), .b = b.data (), .c = c.data ()
   };
 
-  ops->gemm (stream, &gemm);
+  dense_ops->gemm (stream, &gemm);
   EXPECT_EQ (c.read ()[0], 6);
 }
 
@@ -113,8 +113,8 @@ TEST_P (Layers, BiasIsAddedToEachRowAndColumnsAreSummedAsATree)
         DeviceArray<float> device_values (stream, values), device_bias (stream, bias);
         DeviceArray<float> device_sums (stream, random_floats (columns));
 
-        ops->column_sum (stream, device_sums.data (), device_values.data (), rows, columns);
-        ops->bias_add (stream, device_values.data (), device_bias.data (), rows, columns);
+        dense_ops->column_sum (stream, device_sums.data (), device_values.data (), rows, columns);
+        dense_ops->bias_add (stream, device_values.data (), device_bias.data (), rows, columns);
         for (size_t column = 0; rows > 0 && column < columns; column++)
           {
             std::vector<float> terms;
@@ -141,9 +141,9 @@ TEST_P (Layers, ReluKeepsPositiveNumbersAndNaNs)
       for (std::vector<float> *values : { &x, &wanted, &wanted_gradient })
         values->resize (n);
       DeviceArray<float> input (stream, x), output (stream, n), upstream (stream, gradient);
-      ops->relu (stream, output.data (), input.data (), n);
+      dense_ops->relu (stream, output.data (), input.data (), n);
       EXPECT_TRUE (same_bits (output.read (), wanted));
-      ops->relu_backward (stream, upstream.data (), upstream.data (), output.data (), n);
+      dense_ops->relu_backward (stream, upstream.data (), upstream.data (), output.data (), n);
       EXPECT_EQ (upstream.read (), wanted_gradient);
     }
 }
@@ -159,15 +159,15 @@ TEST_P (Layers, ReluAndSoftmaxMatchPyTorch)
 
       if (name == "relu")
         {
-          ops->relu (stream, output.data (), input.data (), n);
-          ops->relu_backward (stream, input_gradient.data (), output_gradient.data (),
-                              output.data (), n);
+          dense_ops->relu (stream, output.data (), input.data (), n);
+          dense_ops->relu_backward (stream, input_gradient.data (), output_gradient.data (),
+                                    output.data (), n);
         }
       else
         {
-          ops->softmax (stream, output.data (), input.data (), rows, columns);
-          ops->softmax_backward (stream, input_gradient.data (), output_gradient.data (),
-                                 output.data (), rows, columns);
+          dense_ops->softmax (stream, output.data (), input.data (), rows, columns);
+          dense_ops->softmax_backward (stream, input_gradient.data (), output_gradient.data (),
+                                       output.data (), rows, columns);
         }
       EXPECT_LT (worst_difference (output.read (), vectors ().floats (name + "/output")), 1e-6)
           << name;
@@ -182,7 +182,7 @@ TEST_P (Layers, SoftmaxOfLargeNumbersDoesNotOverflow)
 {
   DeviceArray<float> values (stream, std::vector<float> { 1000, 1000, -1000, 500, 500, 500 });
 
-  ops->softmax (stream, values.data (), values.data (), 2, 3);
+  dense_ops->softmax (stream, values.data (), values.data (), 2, 3);
   EXPECT_LT (worst_difference (values.read (), { 0.5f, 0.5f, 0, 1 / 3.0f, 1 / 3.0f, 1 / 3.0f }),
              1e-6);
 }
@@ -194,16 +194,16 @@ TEST_P (Layers, CrossEntropyMatchesPyTorch)
   DeviceArray<int64_t> target (stream, vectors ().ints ("cross_entropy/target"));
   DeviceArray<double> loss (stream, 1);
 
-  ops->cross_entropy (stream, loss.data (), gradient.data (), input.data (), target.data (),
-                      x.dims[0], x.dims[1]);
+  dense_ops->cross_entropy (stream, loss.data (), gradient.data (), input.data (), target.data (),
+                            x.dims[0], x.dims[1]);
   EXPECT_NEAR (loss.read ()[0], vectors ().floats ("cross_entropy/loss")[0], 1e-6);
   EXPECT_LT (worst_difference (gradient.read (), vectors ().floats ("cross_entropy/input.grad")),
              1e-6);
-  ops->cross_entropy (stream, loss.data (), nullptr, input.data (), target.data (), x.dims[0],
-                      x.dims[1]);
+  dense_ops->cross_entropy (stream, loss.data (), nullptr, input.data (), target.data (), x.dims[0],
+                            x.dims[1]);
   EXPECT_NEAR (loss.read ()[0], vectors ().floats ("cross_entropy/loss")[0], 1e-6);
-  ops->cross_entropy (stream, nullptr, input.data (), input.data (), target.data (), x.dims[0],
-                      x.dims[1]);
+  dense_ops->cross_entropy (stream, nullptr, input.data (), input.data (), target.data (),
+                            x.dims[0], x.dims[1]);
   EXPECT_TRUE (same_bits (input.read (), gradient.read ())) << "in place";
 }
 
@@ -214,8 +214,8 @@ TEST_P (Layers, L1LossMatchesPyTorch)
   DeviceArray<float> target (stream, vectors ().floats ("l1/target"));
   DeviceArray<double> loss (stream, 1);
 
-  ops->l1_loss (stream, loss.data (), gradient.data (), input.data (), target.data (),
-                x.floats.size ());
+  dense_ops->l1_loss (stream, loss.data (), gradient.data (), input.data (), target.data (),
+                      x.floats.size ());
   EXPECT_NEAR (loss.read ()[0], vectors ().floats ("l1/loss")[0], 1e-6);
   EXPECT_LT (worst_difference (gradient.read (), vectors ().floats ("l1/input.grad")), 1e-7);
 }
@@ -240,8 +240,8 @@ TEST_P (Layers, L1LossOfLongArraysHasTheFormulasGradientAlsoInPlace)
           }
         DeviceArray<float> input (stream, x), target (stream, y);
         DeviceArray<double> loss (stream, 1);
-        ops->l1_loss (stream, has_loss ? loss.data () : nullptr, input.data (), input.data (),
-                      target.data (), n);
+        dense_ops->l1_loss (stream, has_loss ? loss.data () : nullptr, input.data (), input.data (),
+                            target.data (), n);
         EXPECT_TRUE (same_bits (input.read (), wanted)) << n;
         if (has_loss)
           {
@@ -254,10 +254,10 @@ TEST_P (Layers, LossesOfNothingAreZero)
 {
   DeviceArray<double> loss (stream, std::vector<double> { 5 });
 
-  ops->cross_entropy (stream, loss.data (), nullptr, nullptr, nullptr, 0, 3);
+  dense_ops->cross_entropy (stream, loss.data (), nullptr, nullptr, nullptr, 0, 3);
   EXPECT_EQ (loss.read ()[0], 0);
   ops->fill (stream, TPS_DTYPE_FLOAT64, loss.data (), 5, 1);
-  ops->l1_loss (stream, loss.data (), nullptr, nullptr, nullptr, 0);
+  dense_ops->l1_loss (stream, loss.data (), nullptr, nullptr, nullptr, 0);
   EXPECT_EQ (loss.read ()[0], 0);
 }
 
@@ -278,8 +278,8 @@ TEST_P (Layers, SgdMatchesTheFormulaAndPyTorch)
                                                                   + "/grad");
           DeviceArray<float> device_gradient (stream, gradient);
 
-          ops->sgd (stream, &factors, values.data (), device_gradient.data (),
-                    f[1] != 0 ? velocity.data () : nullptr, wanted.size ());
+          dense_ops->sgd (stream, &factors, values.data (), device_gradient.data (),
+                          f[1] != 0 ? velocity.data () : nullptr, wanted.size ());
           for (size_t i = 0; i < wanted.size (); i++)
             {
               float d = gradient[i];
@@ -313,9 +313,9 @@ TEST_P (Layers, SgdOnRowsIsSgdOnThoseRowsAlone)
   for (size_t i = 0; i < ids.size (); i++)
     std::copy_n (gradient.begin () + i * 5, 5, whole_gradient.begin () + ids[i] * 5);
   DeviceArray<float> all_gradient (stream, whole_gradient);
-  ops->sgd_rows (stream, &factors, rows.data (), indices.data (), row_gradient.data (),
-                 row_velocity.data (), 3, 5);
-  ops->sgd (stream, &factors, all.data (), all_gradient.data (), all_velocity.data (), 9 * 5);
+  dense_ops->sgd_rows (stream, &factors, rows.data (), indices.data (), row_gradient.data (),
+                       row_velocity.data (), 3, 5);
+  dense_ops->sgd (stream, &factors, all.data (), all_gradient.data (), all_velocity.data (), 9 * 5);
   std::vector<float> got = rows.read (), wanted = all.read ();
   for (int64_t row = 0; row < 9; row++)
     {

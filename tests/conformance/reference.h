@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/device/backend.h"
+#include "runtime/device/dense.h"
 
 namespace reference {
 

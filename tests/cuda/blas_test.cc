@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/device/device.h"
+#include "runtime/device/dense.h"
 #include "runtime/base/error.h"
 #include "tests/cuda/host/fake_runtime.h"
 
@@ -45,7 +46,7 @@ multiply (const TpsGemm &gemm)
   TpsStream *stream = tps_cuda_ops.stream_new (&get_device ()->parent, nullptr);
   g_autoptr (GError) error = nullptr;
 
-  tps_cuda_ops.gemm (stream, &gemm);
+  tps_cuda_dense_ops.gemm (stream, &gemm);
   tps_cuda_ops.stream_sync (stream, &error);
   tps_cuda_ops.stream_free (stream);
   return error != nullptr ? tps_error_code_name (error->code) + std::string (" ") + error->message

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cuda/device/device.h"
+#include "runtime/device/dense.h"
 #include "runtime/device/cpu/optimizer/optimizer.h"
 #include "tests/cuda/host/fake_runtime.h"
 
@@ -234,11 +235,11 @@ TEST_F (HugeTables, ArraysBeyond32BitsAreProcessedToTheirEnd)
   ops->cast (stream, TPS_DTYPE_FLOAT32, b.data (), TPS_DTYPE_BFLOAT16, halves.data (), n);
   for (size_t i : places)
     EXPECT_EQ (b[i], 1) << i;
-  ops->sgd (stream, &factors, a.data (), b.data (), nullptr, n);
-  ops->relu (stream, a.data (), a.data (), n);
+  tps_cuda_dense_ops.sgd (stream, &factors, a.data (), b.data (), nullptr, n);
+  tps_cuda_dense_ops.relu (stream, a.data (), a.data (), n);
   for (size_t i : places)
     EXPECT_EQ (a[i], 10.5f) << i;
-  ops->l1_loss (stream, nullptr, a.data (), a.data (), b.data (), n);
+  tps_cuda_dense_ops.l1_loss (stream, nullptr, a.data (), a.data (), b.data (), n);
   for (size_t i : places)
     EXPECT_EQ (a[i], 1 / static_cast<float> (n)) << i;
   EXPECT_EQ (failure (), "");

@@ -91,6 +91,7 @@ LAYERS = (
     "runtime/server/tables",
     "runtime/server/snapshot",
     "runtime/server/durable",
+    "runtime/trainer/dense",
     "runtime/trainer/nn",
     "runtime/trainer/ports",
     "runtime/trainer/compress runtime/trainer/group runtime/trainer/hooks "

@@ -3,7 +3,7 @@
 /* Matrix products without OpenBLAS. The linker replaces tps_module_open() by the function below
  * (--wrap, see BUILD). */
 
-#include "runtime/device/cpu/kernels/blas.h"
+#include "runtime/trainer/dense/blas.h"
 
 #include <gtest/gtest.h>
 

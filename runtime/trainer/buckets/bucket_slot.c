@@ -3,6 +3,7 @@
 #include "runtime/trainer/buckets/bucket_slot.h"
 
 #include "runtime/base/error.h"
+#include "runtime/trainer/dense/dense.h"
 #include "runtime/trainer/nn/device_tensor.h"
 
 static gboolean
@@ -172,7 +173,7 @@ tps_bucket_slot_zero_grad (TpsBucketSlot *slot)
 void
 tps_bucket_slot_step_sgd (TpsBucketSlot *slot, gdouble learning_rate)
 {
-  const TpsDeviceOps *ops = slot->stream->device->ops;
+  const TpsDenseOps *ops = tps_dense_ops (slot->stream);
   const TpsSgdFactors factors = { .learning_rate = learning_rate };
   const TpsGradient *reduced = &slot->reduced;
   gfloat *values = tps_tensor_data (&slot->values);

@@ -2,12 +2,15 @@
 
 #include "runtime/trainer/nn/criterion.h"
 
+#include "runtime/trainer/dense/dense.h"
+
 static void
 cross_entropy (TpsStream *stream, TpsTensorView output, TpsTensorView target, gdouble *loss,
                gfloat *output_gradient)
 {
-  stream->device->ops->cross_entropy (stream, loss, output_gradient, output.data, target.data,
-                                      (gsize) output.shape.dims[0], (gsize) output.shape.dims[1]);
+  tps_dense_ops (stream)->cross_entropy (stream, loss, output_gradient, output.data, target.data,
+                                         (gsize) output.shape.dims[0],
+                                         (gsize) output.shape.dims[1]);
 }
 
 const TpsCriterion tps_criterion_cross_entropy = { "cel", cross_entropy };

@@ -8,6 +8,7 @@
 #include "runtime/trainer/nn/activations.h"
 #include "runtime/trainer/nn/dot_interaction.h"
 #include "runtime/trainer/nn/mlp.h"
+#include "runtime/trainer/dense/dense.h"
 
 #define MAX_ARRAYS (4 * TPS_MLP_MAX_LAYERS + 4)
 
@@ -207,8 +208,8 @@ backward_features (DlrmModel *self, const gfloat *output_gradient)
   for (gsize row = 0; row < self->rows; row++)
     memcpy (self->bottom_gradient + row * dim, self->feature_gradient + row * stride,
             dim * sizeof *self->bottom_gradient);
-  stream->device->ops->relu_backward (stream, self->bottom_gradient, self->bottom_gradient,
-                                      tps_mlp_get_output (&self->bottom), self->rows * dim);
+  tps_dense_ops (stream)->relu_backward (stream, self->bottom_gradient, self->bottom_gradient,
+                                         tps_mlp_get_output (&self->bottom), self->rows * dim);
 }
 
 static void

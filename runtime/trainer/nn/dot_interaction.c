@@ -2,6 +2,8 @@
 
 #include "runtime/trainer/nn/dot_interaction.h"
 
+#include "runtime/trainer/dense/dense.h"
+
 #include <string.h>
 
 gsize
@@ -32,7 +34,7 @@ tps_dot_interaction_forward (const TpsDotInteraction *interaction, TpsStream *st
   for (gsize row = 0; row < rows; row++)
     {
       gemm.a = gemm.b = features + row * n * dim;
-      stream->device->ops->gemm (stream, &gemm);
+      tps_dense_ops (stream)->gemm (stream, &gemm);
       memcpy (output + row * width, gemm.a, dim * sizeof *output);
       gather_triangle (scratch, n, output + row * width + dim);
     }
@@ -68,7 +70,7 @@ tps_dot_interaction_backward (const TpsDotInteraction *interaction, TpsStream *s
       spread_triangle (gradient + dim, n, scratch);
       gemm.b = features + row * n * dim;
       gemm.c = feature_gradient + row * n * dim;
-      stream->device->ops->gemm (stream, &gemm);
+      tps_dense_ops (stream)->gemm (stream, &gemm);
       stream->device->ops->accumulate (stream, TPS_DTYPE_FLOAT32, gemm.c, gradient, dim);
     }
 }

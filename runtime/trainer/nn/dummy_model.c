@@ -7,6 +7,7 @@
 #include "runtime/trainer/nn/activations.h"
 #include "runtime/trainer/nn/embedding_bag.h"
 #include "runtime/trainer/nn/linear.h"
+#include "runtime/trainer/dense/dense.h"
 
 #define MAX_SIZE G_MAXINT32 /* the largest dimension that gemm accepts */
 #define MAX_LAYERS 4096
@@ -296,8 +297,9 @@ dummy_model_forward (TpsModel *model, TpsTensorView input, TpsTensorView *output
   for (guint i = 0; i < n_layers; i++)
     tps_linear_forward (&self->layers[i], model->stream, self->arrays[i], self->arrays[i + 1],
                         batch);
-  model->stream->device->ops->softmax (model->stream, get_output (self), self->arrays[n_layers],
-                                       batch, (gsize) self->config.dense_output_size);
+  tps_dense_ops (model->stream)
+      ->softmax (model->stream, get_output (self), self->arrays[n_layers], batch,
+                 (gsize) self->config.dense_output_size);
   *output = (TpsTensorView) {
     .shape = { .dtype = TPS_DTYPE_FLOAT32,
                .n_dims = 2,
@@ -332,9 +334,10 @@ dummy_model_backward (TpsModel *model, const gfloat *output_gradient, TpsGradien
   DummyModel *self = (DummyModel *) model;
   gfloat *gradient = get_gradient (self, 0);
 
-  model->stream->device->ops->softmax_backward (
-      model->stream, gradient, output_gradient, get_output (self),
-      (gsize) self->input.shape.dims[0], (gsize) self->config.dense_output_size);
+  tps_dense_ops (model->stream)
+      ->softmax_backward (model->stream, gradient, output_gradient, get_output (self),
+                          (gsize) self->input.shape.dims[0],
+                          (gsize) self->config.dense_output_size);
   for (guint i = (guint) self->config.dense_layers_count; i > 0; i--)
     gradient = backward_layer (self, i - 1, gradient, ready, user_data);
   tps_embedding_bag_backward (&self->embedding, model->stream, self->input, gradient);

@@ -6,6 +6,7 @@
 #include "runtime/base/error.h"
 #include "runtime/trainer/nn/activations.h"
 #include "runtime/trainer/nn/linear.h"
+#include "runtime/trainer/dense/dense.h"
 
 #define N_LAYERS 5
 #define RELU_AFTER 1 /* the layer before the ReLU */
@@ -191,8 +192,8 @@ hybrid_model_forward (TpsModel *model, TpsTensorView input, TpsTensorView *outpu
 
       tps_linear_forward (&self->layers[i], self->model.stream, input_of (self, i), values, rows);
       if (i == RELU_AFTER)
-        self->model.stream->device->ops->relu (self->model.stream, values, values,
-                                               rows * (gsize) widths[i + 1]);
+        tps_dense_ops (self->model.stream)
+            ->relu (self->model.stream, values, values, rows * (gsize) widths[i + 1]);
     }
   *output = (TpsTensorView) {
     .shape = { .dtype = TPS_DTYPE_FLOAT32,
@@ -221,8 +222,9 @@ backward_inputs (HybridModel *self, const gfloat *output_gradient, gsize rows)
       tps_linear_backward_input (&self->layers[i], self->model.stream,
                                  output_gradient_of (self, i, output_gradient), gradient, rows);
       if (i == RELU_AFTER + 1)
-        self->model.stream->device->ops->relu_backward (
-            self->model.stream, gradient, gradient, input_of (self, i), rows * (gsize) widths[i]);
+        tps_dense_ops (self->model.stream)
+            ->relu_backward (self->model.stream, gradient, gradient, input_of (self, i),
+                             rows * (gsize) widths[i]);
     }
 }
 

@@ -2,12 +2,14 @@
 
 #include "runtime/trainer/nn/criterion.h"
 
+#include "runtime/trainer/dense/dense.h"
+
 static void
 l1_loss (TpsStream *stream, TpsTensorView output, TpsTensorView target, gdouble *loss,
          gfloat *output_gradient)
 {
-  stream->device->ops->l1_loss (stream, loss, output_gradient, output.data, target.data,
-                                (gsize) tps_shape_n_elems (&output.shape));
+  tps_dense_ops (stream)->l1_loss (stream, loss, output_gradient, output.data, target.data,
+                                   (gsize) tps_shape_n_elems (&output.shape));
 }
 
 const TpsCriterion tps_criterion_l1 = { "l1", l1_loss };

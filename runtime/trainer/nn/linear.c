@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "runtime/base/rng.h"
+#include "runtime/trainer/dense/dense.h"
 
 void
 tps_linear_init_parameters (const TpsLinear *linear, gint64 seed, guint64 stream)
@@ -33,16 +34,16 @@ tps_linear_forward (const TpsLinear *linear, TpsStream *stream, const gfloat *in
     .c = output,
   };
 
-  stream->device->ops->gemm (stream, &gemm);
-  stream->device->ops->bias_add (stream, output, linear->bias->value, batch, linear->n_out);
+  tps_dense_ops (stream)->gemm (stream, &gemm);
+  tps_dense_ops (stream)->bias_add (stream, output, linear->bias->value, batch, linear->n_out);
 }
 
 void
 tps_linear_backward_bias (const TpsLinear *linear, TpsStream *stream, const gfloat *output_gradient,
                           gsize batch)
 {
-  stream->device->ops->column_sum (stream, linear->bias->gradient, output_gradient, batch,
-                                   linear->n_out);
+  tps_dense_ops (stream)->column_sum (stream, linear->bias->gradient, output_gradient, batch,
+                                      linear->n_out);
 }
 
 void
@@ -60,7 +61,7 @@ tps_linear_backward_weight (const TpsLinear *linear, TpsStream *stream, const gf
     .c = linear->weight->gradient,
   };
 
-  stream->device->ops->gemm (stream, &gemm);
+  tps_dense_ops (stream)->gemm (stream, &gemm);
 }
 
 void
@@ -77,5 +78,5 @@ tps_linear_backward_input (const TpsLinear *linear, TpsStream *stream,
     .c = input_gradient,
   };
 
-  stream->device->ops->gemm (stream, &gemm);
+  tps_dense_ops (stream)->gemm (stream, &gemm);
 }

@@ -2,6 +2,8 @@
 
 #include "runtime/trainer/nn/mlp.h"
 
+#include "runtime/trainer/dense/dense.h"
+
 static void
 init_layer (TpsMlp *mlp, const gchar *prefix, guint i)
 {
@@ -67,8 +69,8 @@ tps_mlp_forward (const TpsMlp *mlp, TpsStream *stream, const gfloat *input, gsiz
     {
       tps_linear_forward (&mlp->layers[i], stream, input_of (mlp, i, input), mlp->outputs[i], rows);
       if (has_relu (mlp, i))
-        stream->device->ops->relu (stream, mlp->outputs[i], mlp->outputs[i],
-                                   rows * mlp->widths[i + 1]);
+        tps_dense_ops (stream)->relu (stream, mlp->outputs[i], mlp->outputs[i],
+                                      rows * mlp->widths[i + 1]);
     }
 }
 
@@ -97,8 +99,8 @@ tps_mlp_backward_inputs (const TpsMlp *mlp, TpsStream *stream, const gfloat *out
       tps_linear_backward_input (&mlp->layers[i], stream,
                                  output_gradient_of (mlp, i, output_gradient), gradient, rows);
       if (i > 0)
-        stream->device->ops->relu_backward (stream, gradient, gradient, mlp->outputs[i - 1],
-                                            rows * mlp->widths[i]);
+        tps_dense_ops (stream)->relu_backward (stream, gradient, gradient, mlp->outputs[i - 1],
+                                               rows * mlp->widths[i]);
     }
 }
 

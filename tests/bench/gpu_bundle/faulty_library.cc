@@ -6,10 +6,12 @@
 
 #include "bench/gpu_bundle/device_cases.h"
 #include "runtime/base/version.h"
+#include "runtime/device/dense.h"
 #include "runtime/device/device_library.h"
 #include "tests/runtime/fake_device/fake_device.h"
 
 static const TpsDeviceOps *fake_ops;
+static const TpsDenseOps *fake_dense;
 
 static void
 accumulate_most (TpsStream *stream, TpsDType dtype, gpointer sum, gconstpointer gradient,
@@ -51,7 +53,7 @@ static void
 spoil_loss (TpsStream *stream, gdouble *loss, gfloat *gradient, const gfloat *input,
             const gint64 *target, gsize rows, gsize columns)
 {
-  fake_ops->cross_entropy (stream, loss, gradient, input, target, rows, columns);
+  fake_dense->cross_entropy (stream, loss, gradient, input, target, rows, columns);
   if (loss != NULL && rows * columns > TPS_DEVICE_CHECK_ELEMS)
     fake_ops->fill (stream, TPS_DTYPE_FLOAT64, loss, 1, 1);
 }
@@ -60,16 +62,20 @@ static gboolean
 open_library (GPtrArray *devices, GString *words, GError **)
 {
   static TpsDeviceOps ops;
+  static TpsDenseOps dense;
   TpsDevice *device = tps_fake_device_get (0);
 
   fake_ops = device->ops;
   ops = *fake_ops;
+  fake_dense = device->dense;
+  dense = *fake_dense;
   ops.accumulate = accumulate_most;
-  ops.sgd = lose_device;
+  dense.sgd = lose_device;
   ops.update_rows = spoil_state;
   ops.coalesce_rows = spoil_ids;
-  ops.cross_entropy = spoil_loss;
+  dense.cross_entropy = spoil_loss;
   device->ops = &ops;
+  device->dense = &dense;
   g_ptr_array_add (devices, device);
   g_string_append_printf (words, "%s a fake with faults", device->name);
   return TRUE;

@@ -112,7 +112,7 @@ TEST_F (DeviceLibrary, AnotherVersionIsRefusedAndBothAreNamed)
 TEST_F (DeviceLibrary, AnotherAbiIsRefusedAndBothAreNamed)
 {
   EXPECT_THAT (load (fake ("libfake_driver.so"), { fake ("libfake_abi.so") }),
-               HasSubstr ("has ABI 77, this program 3"));
+               HasSubstr ("has ABI 77, this program 4"));
   expect_nothing ();
 }
 

@@ -80,8 +80,8 @@ tps_fake_device_get (guint index)
 {
   static const TpsDeviceOps ops = make_operations ();
   static Device devices[TPS_FAKE_DEVICES] = {
-    { { &ops, "cuda:0", FALSE }, 0, FALSE, 0, 0 },
-    { { &ops, "cuda:1", FALSE }, 0, FALSE, 0, 0 },
+    { { &ops, "cuda:0", FALSE, &fake_device::dense_operations }, 0, FALSE, 0, 0 },
+    { { &ops, "cuda:1", FALSE, &fake_device::dense_operations }, 0, FALSE, 0, 0 },
   };
 
   return &devices[index].base;

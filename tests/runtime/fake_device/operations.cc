@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "runtime/trainer/dense/dense.h"
 #include "tests/runtime/fake_device/queue.h"
 
 namespace fake_device {
@@ -212,7 +213,7 @@ gemm (TpsStream *stream, const TpsGemm *arguments)
   g.a = call.at (g.a, g.m * g.k);
   g.b = call.at (g.b, g.k * g.n);
   g.c = call.at (g.c, g.m * g.n);
-  call.enqueue ([=] (auto *cpu, auto *s) { cpu->gemm (s, &g); });
+  call.enqueue ([=] (auto *, auto *s) { tps_cpu_dense_ops.gemm (s, &g); });
 }
 
 void
@@ -222,7 +223,7 @@ bias_add (TpsStream *stream, gfloat *values, const gfloat *bias, gsize rows, gsi
   gfloat *v = call.at (values, rows * columns);
   const gfloat *b = call.at (bias, columns);
 
-  call.enqueue ([=] (auto *cpu, auto *s) { cpu->bias_add (s, v, b, rows, columns); });
+  call.enqueue ([=] (auto *, auto *s) { tps_cpu_dense_ops.bias_add (s, v, b, rows, columns); });
 }
 
 void
@@ -232,7 +233,7 @@ column_sum (TpsStream *stream, gfloat *sums, const gfloat *values, gsize rows, g
   gfloat *to = call.at (sums, columns);
   const gfloat *v = call.at (values, rows * columns);
 
-  call.enqueue ([=] (auto *cpu, auto *s) { cpu->column_sum (s, to, v, rows, columns); });
+  call.enqueue ([=] (auto *, auto *s) { tps_cpu_dense_ops.column_sum (s, to, v, rows, columns); });
 }
 
 void
@@ -242,7 +243,7 @@ relu (TpsStream *stream, gfloat *output, const gfloat *input, gsize n_elems)
   gfloat *to = call.at (output, n_elems);
   const gfloat *from = call.at (input, n_elems);
 
-  call.enqueue ([=] (auto *cpu, auto *s) { cpu->relu (s, to, from, n_elems); });
+  call.enqueue ([=] (auto *, auto *s) { tps_cpu_dense_ops.relu (s, to, from, n_elems); });
 }
 
 void
@@ -254,7 +255,8 @@ relu_backward (TpsStream *stream, gfloat *input_gradient, const gfloat *output_g
   const gfloat *from = call.at (output_gradient, n_elems);
   const gfloat *out = call.at (output, n_elems);
 
-  call.enqueue ([=] (auto *cpu, auto *s) { cpu->relu_backward (s, to, from, out, n_elems); });
+  call.enqueue (
+      [=] (auto *, auto *s) { tps_cpu_dense_ops.relu_backward (s, to, from, out, n_elems); });
 }
 
 void
@@ -264,7 +266,7 @@ softmax (TpsStream *stream, gfloat *output, const gfloat *input, gsize rows, gsi
   gfloat *to = call.at (output, rows * columns);
   const gfloat *from = call.at (input, rows * columns);
 
-  call.enqueue ([=] (auto *cpu, auto *s) { cpu->softmax (s, to, from, rows, columns); });
+  call.enqueue ([=] (auto *, auto *s) { tps_cpu_dense_ops.softmax (s, to, from, rows, columns); });
 }
 
 void
@@ -276,8 +278,9 @@ softmax_backward (TpsStream *stream, gfloat *input_gradient, const gfloat *outpu
   const gfloat *from = call.at (output_gradient, rows * columns);
   const gfloat *out = call.at (output, rows * columns);
 
-  call.enqueue (
-      [=] (auto *cpu, auto *s) { cpu->softmax_backward (s, to, from, out, rows, columns); });
+  call.enqueue ([=] (auto *, auto *s) {
+    tps_cpu_dense_ops.softmax_backward (s, to, from, out, rows, columns);
+  });
 }
 
 void
@@ -290,8 +293,9 @@ cross_entropy (TpsStream *stream, gdouble *loss, gfloat *input_gradient, const g
   const gfloat *from = call.at (input, rows * columns);
   const gint64 *classes = call.at (target, rows);
 
-  call.enqueue (
-      [=] (auto *cpu, auto *s) { cpu->cross_entropy (s, l, to, from, classes, rows, columns); });
+  call.enqueue ([=] (auto *, auto *s) {
+    tps_cpu_dense_ops.cross_entropy (s, l, to, from, classes, rows, columns);
+  });
 }
 
 void
@@ -304,7 +308,8 @@ l1_loss (TpsStream *stream, gdouble *loss, gfloat *input_gradient, const gfloat 
   const gfloat *from = call.at (input, n_elems);
   const gfloat *wanted = call.at (target, n_elems);
 
-  call.enqueue ([=] (auto *cpu, auto *s) { cpu->l1_loss (s, l, to, from, wanted, n_elems); });
+  call.enqueue (
+      [=] (auto *, auto *s) { tps_cpu_dense_ops.l1_loss (s, l, to, from, wanted, n_elems); });
 }
 
 /* -- optimizers: a row's index is known only when the operation runs, so the bounds of the table
@@ -320,7 +325,7 @@ sgd (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values, const gflo
   const gfloat *from = call.at (gradient, n_elems);
   gfloat *speed = call.at (velocity, n_elems);
 
-  call.enqueue ([=] (auto *cpu, auto *s) { cpu->sgd (s, &f, v, from, speed, n_elems); });
+  call.enqueue ([=] (auto *, auto *s) { tps_cpu_dense_ops.sgd (s, &f, v, from, speed, n_elems); });
 }
 
 void
@@ -334,8 +339,9 @@ sgd_rows (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values, const
   const gfloat *from = call.at (gradients, n_rows * dim);
   gfloat *speed = call.at (velocity, n_rows * dim);
 
-  call.enqueue (
-      [=] (auto *cpu, auto *s) { cpu->sgd_rows (s, &f, v, ids, from, speed, n_rows, dim); });
+  call.enqueue ([=] (auto *, auto *s) {
+    tps_cpu_dense_ops.sgd_rows (s, &f, v, ids, from, speed, n_rows, dim);
+  });
 }
 
 void
@@ -373,18 +379,12 @@ fill_operations (TpsDeviceOps *ops)
   ops->embedding_pool = embedding_pool;
   ops->embedding_backward = embedding_backward;
   ops->embedding_backward_rows = embedding_backward_rows;
-  ops->gemm = gemm;
-  ops->bias_add = bias_add;
-  ops->column_sum = column_sum;
-  ops->relu = relu;
-  ops->relu_backward = relu_backward;
-  ops->softmax = softmax;
-  ops->softmax_backward = softmax_backward;
-  ops->cross_entropy = cross_entropy;
-  ops->l1_loss = l1_loss;
-  ops->sgd = sgd;
-  ops->sgd_rows = sgd_rows;
   ops->update_rows = update_rows;
 }
+
+const TpsDenseOps dense_operations = {
+  gemm,          bias_add, column_sum, relu,     relu_backward, softmax, softmax_backward,
+  cross_entropy, l1_loss,  sgd,        sgd_rows,
+};
 
 } // namespace fake_device

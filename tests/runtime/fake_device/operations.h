@@ -4,11 +4,14 @@
 
 #pragma once
 
-#include "runtime/device/backend.h"
+#include "runtime/device/dense.h"
 
 namespace fake_device {
 
-/* Fills in the operations on elements, rows, layers and optimizers. */
+/* Fills in the operations on elements, rows and optimizers. */
 void fill_operations (TpsDeviceOps *ops);
+
+/* Layers, losses and SGD. */
+extern const TpsDenseOps dense_operations;
 
 } // namespace fake_device

@@ -3,7 +3,7 @@
 /* Stochastic gradient descent, dense and by rows. There is one loop for each combination of
  * factors. */
 
-#include "runtime/device/cpu/kernels/layers.h"
+#include "runtime/device/cpu/kernels/descent.h"
 #include "runtime/device/cpu/kernels/vectorize.h"
 
 typedef struct

@@ -11,7 +11,7 @@
  * are in runtime/device/cpu/kernels/descent.c, which the SGD of layers also uses.
  */
 
-#include "runtime/device/cpu/kernels/layers.h"
+#include "runtime/device/cpu/kernels/descent.h"
 #include "runtime/device/cpu/optimizer/optimizer.h"
 
 void

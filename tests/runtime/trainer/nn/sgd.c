@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "runtime/base/error.h"
+#include "runtime/trainer/dense/dense.h"
 
 struct TpsSgd
 {
@@ -84,8 +85,9 @@ tps_sgd_step (TpsSgd *sgd, guint index, TpsParameter *parameter, const gfloat *g
 
   if (!get_velocity (sgd, index, parameter, &velocity, error))
     return FALSE;
-  sgd->stream->device->ops->sgd (sgd->stream, &sgd->factors, parameter->value, gradient, velocity,
-                                 (gsize) tps_shape_n_elems (&parameter->shape));
+  tps_dense_ops (sgd->stream)
+      ->sgd (sgd->stream, &sgd->factors, parameter->value, gradient, velocity,
+             (gsize) tps_shape_n_elems (&parameter->shape));
   return TRUE;
 }
 
@@ -100,9 +102,10 @@ tps_sgd_step_rows (TpsSgd *sgd, guint index, TpsParameter *parameter, const TpsG
             && gradient->values.shape.dims[1] == parameter->shape.dims[1]);
   if (!get_velocity (sgd, index, parameter, &velocity, error))
     return FALSE;
-  sgd->stream->device->ops->sgd_rows (
-      sgd->stream, &sgd->factors, parameter->value, tps_tensor_data (&gradient->indices),
-      tps_tensor_data (&gradient->values), velocity, (gsize) gradient->indices.shape.dims[0],
-      (gsize) gradient->values.shape.dims[1]);
+  tps_dense_ops (sgd->stream)
+      ->sgd_rows (sgd->stream, &sgd->factors, parameter->value,
+                  tps_tensor_data (&gradient->indices), tps_tensor_data (&gradient->values),
+                  velocity, (gsize) gradient->indices.shape.dims[0],
+                  (gsize) gradient->values.shape.dims[1]);
   return TRUE;
 }

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "runtime/device/cpu/kernels/layers.h"
+#include "runtime/trainer/dense/layers.h"
 
 /* Returns -log softmax (row)[target]. Writes (softmax - one hot) / rows to `gradient`, which may be
  * NULL or equal to `row`. */

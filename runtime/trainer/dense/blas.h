@@ -4,11 +4,11 @@
 
 #pragma once
 
-#include "runtime/device/backend.h"
+#include "runtime/device/dense.h"
 
 G_BEGIN_DECLS
 
-/* Implements the gemm slot of runtime/device/backend.h. Dimensions must not exceed G_MAXINT32.
+/* Implements the gemm slot of runtime/device/dense.h. Dimensions must not exceed G_MAXINT32.
  * Without OpenBLAS, a plain loop computes the product, correctly but slowly. Thread: any. */
 void tps_cpu_gemm (const TpsGemm *gemm);
 

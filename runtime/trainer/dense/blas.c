@@ -8,7 +8,7 @@
  * transpose first, and 0.75 to 1 times for gradients. It has no threads of its own, calls another
  * BLAS for other cases, and Debian has only its static library. */
 
-#include "runtime/device/cpu/kernels/blas.h"
+#include "runtime/trainer/dense/blas.h"
 
 #include <cblas.h>
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "runtime/device/cpu/kernels/layers.h"
+#include "runtime/trainer/dense/layers.h"
 #include "runtime/device/cpu/kernels/tree_sum.h"
 #include "runtime/device/cpu/kernels/vectorize.h"
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/device/cpu/kernels/layers.h"
+#include "runtime/trainer/dense/layers.h"
 #include "runtime/device/cpu/kernels/vectorize.h"
 
 TPS_TARGET_CLONES void

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "runtime/device/cpu/kernels/layers.h"
+#include "runtime/trainer/dense/layers.h"
 
 static gfloat
 largest (const gfloat *values, gsize n)

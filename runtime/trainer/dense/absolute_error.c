@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "runtime/device/cpu/kernels/layers.h"
+#include "runtime/trainer/dense/layers.h"
 
 void
 tps_cpu_l1_loss (gdouble *loss, gfloat *input_gradient, const gfloat *input, const gfloat *target,

@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Arithmetic of layers, losses and optimizers in host memory, below the backend table. Each
- * function implements the slot of the same name in runtime/device/backend.h, which has the full
+/* Arithmetic of layers and losses in host memory, below the table of dense operations. Each
+ * function implements the slot of the same name in runtime/device/dense.h, which has the full
  * contract. Arrays are borrowed and lie in host memory. The functions never fail. Thread: any. */
 
 #pragma once
 
-#include "runtime/device/backend.h"
+#include "runtime/device/dense.h"
 
 G_BEGIN_DECLS
 
@@ -39,15 +39,5 @@ void tps_cpu_cross_entropy (gdouble *loss, gfloat *input_gradient, const gfloat 
  * `input_gradient` may be NULL; the gradient may be in place. */
 void tps_cpu_l1_loss (gdouble *loss, gfloat *input_gradient, const gfloat *input,
                       const gfloat *target, gsize n_elems);
-
-/* Updates `n_elems` values by one step of SGD. `velocity` [n_elems] may be NULL if momentum is
- * 0. */
-void tps_cpu_sgd (const TpsSgdFactors *factors, gfloat *values, const gfloat *gradient,
-                  gfloat *velocity, gsize n_elems);
-/* Updates the rows `indices` [n_rows], which must be unique, of values [., dim] and of velocity [.,
- * dim] by one step of SGD. `gradients` is [n_rows, dim]; `velocity` may be NULL if momentum is
- * 0. */
-void tps_cpu_sgd_rows (const TpsSgdFactors *factors, gfloat *values, const gint64 *indices,
-                       const gfloat *gradients, gfloat *velocity, gsize n_rows, gsize dim);
 
 G_END_DECLS

@@ -1,0 +1,191 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The dense operations of runtime/device/dense.h, which only trainers use. Each slot is as those of
+ * operations.c. */
+
+#include "cuda/device/blas.h"
+#include "cuda/device/device.h"
+#include "cuda/kernels/kernels.h"
+#include "runtime/device/dense.h"
+
+static TpsCudaStream *
+stream_of (TpsStream *stream)
+{
+  return (TpsCudaStream *) stream;
+}
+
+static void
+cuda_bias_add (TpsStream *stream, gfloat *values, const gfloat *bias, gsize rows, gsize columns)
+{
+  TpsCudaStream *cuda = stream_of (stream);
+
+  if (tps_cuda_stream_enter (cuda))
+    tps_cuda_stream_check (cuda, tps_cuda_bias_add (cuda->handle, values, bias, rows, columns),
+                           "bias_add");
+}
+
+static void
+cuda_column_sum (TpsStream *stream, gfloat *sums, const gfloat *values, gsize rows, gsize columns)
+{
+  TpsCudaStream *cuda = stream_of (stream);
+
+  if (tps_cuda_stream_enter (cuda))
+    tps_cuda_stream_check (cuda, tps_cuda_column_sum (cuda->handle, sums, values, rows, columns),
+                           "column_sum");
+}
+
+static void
+cuda_relu (TpsStream *stream, gfloat *output, const gfloat *input, gsize n_elems)
+{
+  TpsCudaStream *cuda = stream_of (stream);
+
+  if (tps_cuda_stream_enter (cuda))
+    tps_cuda_stream_check (cuda, tps_cuda_relu (cuda->handle, output, input, n_elems), "relu");
+}
+
+static void
+cuda_relu_backward (TpsStream *stream, gfloat *input_gradient, const gfloat *output_gradient,
+                    const gfloat *output, gsize n_elems)
+{
+  TpsCudaStream *cuda = stream_of (stream);
+
+  if (tps_cuda_stream_enter (cuda))
+    tps_cuda_stream_check (
+        cuda,
+        tps_cuda_relu_backward (cuda->handle, input_gradient, output_gradient, output, n_elems),
+        "relu_backward");
+}
+
+static void
+cuda_softmax (TpsStream *stream, gfloat *output, const gfloat *input, gsize rows, gsize columns)
+{
+  TpsCudaStream *cuda = stream_of (stream);
+
+  if (tps_cuda_stream_enter (cuda))
+    tps_cuda_stream_check (cuda, tps_cuda_softmax (cuda->handle, output, input, rows, columns),
+                           "softmax");
+}
+
+static void
+cuda_softmax_backward (TpsStream *stream, gfloat *input_gradient, const gfloat *output_gradient,
+                       const gfloat *output, gsize rows, gsize columns)
+{
+  TpsCudaStream *cuda = stream_of (stream);
+
+  if (tps_cuda_stream_enter (cuda))
+    tps_cuda_stream_check (cuda,
+                           tps_cuda_softmax_backward (cuda->handle, input_gradient, output_gradient,
+                                                      output, rows, columns),
+                           "softmax_backward");
+}
+
+static void
+cuda_cross_entropy (TpsStream *stream, gdouble *loss, gfloat *input_gradient, const gfloat *input,
+                    const gint64 *target, gsize rows, gsize columns)
+{
+  TpsCudaStream *cuda = stream_of (stream);
+
+  if (tps_cuda_stream_enter (cuda))
+    tps_cuda_stream_check (
+        cuda,
+        tps_cuda_cross_entropy (cuda->handle, loss, input_gradient, input, target, rows, columns),
+        "cross_entropy");
+}
+
+static void
+cuda_l1_loss (TpsStream *stream, gdouble *loss, gfloat *input_gradient, const gfloat *input,
+              const gfloat *target, gsize n_elems)
+{
+  TpsCudaStream *cuda = stream_of (stream);
+
+  if (tps_cuda_stream_enter (cuda))
+    tps_cuda_stream_check (
+        cuda, tps_cuda_l1_loss (cuda->handle, loss, input_gradient, input, target, n_elems),
+        "l1_loss");
+}
+
+/* Rounds the factors to float; see TpsSgdFactors. */
+static TpsOptimizerStep
+step_of (const TpsSgdFactors *factors)
+{
+  return (TpsOptimizerStep) { .step = 1,
+                              .learning_rate = (gfloat) factors->learning_rate,
+                              .momentum = (gfloat) factors->momentum,
+                              .weight_decay = (gfloat) factors->weight_decay };
+}
+
+static void
+cuda_sgd (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values, const gfloat *gradient,
+          gfloat *velocity, gsize n_elems)
+{
+  TpsCudaStream *cuda = stream_of (stream);
+  TpsOptimizerStep step = step_of (factors);
+
+  if (tps_cuda_stream_enter (cuda))
+    tps_cuda_stream_check (
+        cuda, tps_cuda_sgd (cuda->handle, &step, values, gradient, velocity, n_elems), "sgd");
+}
+
+static void
+cuda_sgd_rows (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values,
+               const gint64 *indices, const gfloat *gradients, gfloat *velocity, gsize n_rows,
+               gsize dim)
+{
+  TpsCudaStream *cuda = stream_of (stream);
+  TpsRowUpdate update = { indices,           n_rows, dim, values, velocity, gradients, NULL,
+                          TPS_DTYPE_FLOAT32, { 0 } };
+  TpsOptimizerStep step = step_of (factors);
+
+  if (tps_cuda_stream_enter (cuda))
+    tps_cuda_stream_check (cuda, tps_cuda_sgd_rows (cuda->handle, &step, &update), "sgd_rows");
+}
+
+/* -- products -- */
+
+/* Computes c = beta * c, the result for k = 0. If beta is 0, c is not read. */
+static void
+scale_result (TpsStream *stream, const TpsGemm *gemm)
+{
+  gsize n_elems = gemm->m * gemm->n;
+
+  if (gemm->beta == 0)
+    tps_cuda_ops.zero (stream, gemm->c, n_elems * sizeof gemm->c[0]);
+  else
+    tps_cuda_ops.scale (stream, TPS_DTYPE_FLOAT32, gemm->c, gemm->c, (gdouble) gemm->beta, n_elems);
+}
+
+static void
+cuda_gemm (TpsStream *stream, const TpsGemm *gemm)
+{
+  TpsCudaStream *cuda = stream_of (stream);
+  GError *error = NULL;
+
+  if (gemm->m == 0 || gemm->n == 0)
+    return;
+  if (gemm->k == 0)
+    {
+      scale_result (stream, gemm);
+      return;
+    }
+  if (!tps_cuda_stream_enter (cuda))
+    return;
+  if (cuda->cublas == NULL)
+    cuda->cublas = tps_cuda_blas_handle_new ((TpsCudaDevice *) stream->device, cuda->handle,
+                                             &error);
+  if (cuda->cublas == NULL || !tps_cuda_blas_gemm (cuda->cublas, gemm, &error))
+    tps_cuda_stream_fail (cuda, error);
+}
+
+const TpsDenseOps tps_cuda_dense_ops = {
+  .gemm = cuda_gemm,
+  .bias_add = cuda_bias_add,
+  .column_sum = cuda_column_sum,
+  .relu = cuda_relu,
+  .relu_backward = cuda_relu_backward,
+  .softmax = cuda_softmax,
+  .softmax_backward = cuda_softmax_backward,
+  .cross_entropy = cuda_cross_entropy,
+  .l1_loss = cuda_l1_loss,
+  .sgd = cuda_sgd,
+  .sgd_rows = cuda_sgd_rows,
+};
