@@ -17,6 +17,7 @@ BODIES = [
 OPTIMIZERS = [
     "adagrad",
     "adam",
+    "adamw",
     "ftrl",
     "rowwise_adagrad",
 ]

@@ -71,6 +71,9 @@ static const Row rows[] = {
   [TPS_OPTIMIZER_FTRL] = {
     .name = "FTRL", .defaults =     { NAN, NAN,   0,  NAN,   NAN, NAN,     0,   0,   1 },
     .state = { "z", "n" }, .above_zero = LEARNING_RATE }, /* divides by it */
+  [TPS_OPTIMIZER_ADAMW] = {
+    .name = "ADAMW", .defaults =    { NAN, NAN, 0.01, 1e-8,  0.9, 0.999, NAN, NAN, NAN },
+    .state = { "exp_avg", "exp_avg_sq" }, .counts_steps = TRUE },
 };
 /* clang-format on */
 

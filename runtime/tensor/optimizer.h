@@ -23,7 +23,8 @@ G_BEGIN_DECLS
   X (ADAGRAD, adagrad, 2)                 \
   X (ROWWISE_ADAGRAD, rowwise_adagrad, 3) \
   X (ADAM, adam, 4)                       \
-  X (FTRL, ftrl, 5)
+  X (FTRL, ftrl, 5)                       \
+  X (ADAMW, adamw, 6)
 
 #define TPS_OPTIMIZER_KIND(NAME, name, number) TPS_OPTIMIZER_##NAME = number,
 typedef enum

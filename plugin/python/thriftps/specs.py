@@ -13,6 +13,7 @@ from thriftps import _native
 __all__ = [
     "Adagrad",
     "Adam",
+    "AdamW",
     "Ftrl",
     "Initializer",
     "Normal",
@@ -71,6 +72,18 @@ class Adam(Optimizer):
     """Like torch.optim.Adam; for the rows of tables, like torch.optim.SparseAdam."""
 
     kind: ClassVar[int] = 4
+    weight_decay: Optional[float] = None
+    epsilon: Optional[float] = None
+    beta1: Optional[float] = None
+    beta2: Optional[float] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class AdamW(Optimizer):
+    """Like torch.optim.AdamW: weight decay is apart from the gradient. Steps and decay change only
+    rows that have a gradient."""
+
+    kind: ClassVar[int] = 6
     weight_decay: Optional[float] = None
     epsilon: Optional[float] = None
     beta1: Optional[float] = None

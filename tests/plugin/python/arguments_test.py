@@ -76,7 +76,7 @@ def list_calls(tables, server):
         for name in ("mean", "stdev"):
             yield name, NOT_FINITE, lambda x: call(initializer=thriftps.Normal(**{name: x}))
         for kind in (thriftps.SGD, thriftps.Adagrad, thriftps.RowwiseAdagrad, thriftps.Adam,
-                     thriftps.Ftrl):
+                     thriftps.AdamW, thriftps.Ftrl):
             yield "lr", (*NOT_FINITE, None), lambda x: call(optimizer=kind(lr=x))
             for name in (each for each in kind.__dataclass_fields__ if each != "lr"):
                 yield name, NOT_FINITE, lambda x: call(optimizer=kind(lr=1.0, **{name: x}))

@@ -446,7 +446,7 @@ TEST (WireTensor, optimizersThatAreNone)
   };
 
   EXPECT_EQ (optimizer (1, 0.5), "");
-  EXPECT_EQ (optimizer (6, 0.5), "optimizer.kind is 6, which is not a valid OptimizerKind");
+  EXPECT_EQ (optimizer (99, 0.5), "optimizer.kind is 99, which is not a valid OptimizerKind");
   EXPECT_EQ (optimizer (1, -1), "optimizer.learning_rate is missing");
   EXPECT_EQ (optimizer (1, INFINITY), "optimizer.learning_rate is inf, expected a finite number");
 }

@@ -238,6 +238,17 @@ adam_formula (const TpsOptimizerStep &s, float d, float *v, float *state, size_t
 }
 
 void
+adamw_formula (const TpsOptimizerStep &s, float g, float *v, float *state, size_t stride)
+{
+  float *m = state, *second = state + stride, weight = (float) (1 - s.spec->beta1);
+
+  *v *= (float) (1 - s.spec->learning_rate * s.spec->weight_decay);
+  *m = weight < 0.5f ? *m + weight * (g - *m) : g - (g - *m) * (1 - weight);
+  *second = s.beta2 * *second + (float) (1 - s.spec->beta2) * g * g;
+  *v -= s.correction1 * *m / (std::sqrt (*second) / s.correction2 + s.epsilon);
+}
+
+void
 ftrl_formula (const TpsOptimizerStep &s, float d, float *v, float *state, size_t stride)
 {
   float *z = state, *n = state + stride;
@@ -274,13 +285,14 @@ rowwise_adagrad_row (const TpsOptimizerStep &s, const Floats &d, float *values, 
 void
 update_by_formula (const TpsOptimizerStep &s, float *values, const Floats &gradient, float *state)
 {
-  const Formula formulas[] = { nullptr, sgd_formula,  adagrad_formula,
-                               nullptr, adam_formula, ftrl_formula };
+  const Formula formulas[] = { nullptr,      sgd_formula,  adagrad_formula, nullptr,
+                               adam_formula, ftrl_formula, adamw_formula };
   size_t dim = gradient.size ();
+  bool is_decoupled = s.spec->kind == TPS_OPTIMIZER_ADAMW;
   Floats d (dim);
 
   for (size_t i = 0; i < dim; i++)
-    d[i] = gradient[i] + s.weight_decay * values[i];
+    d[i] = is_decoupled ? gradient[i] : gradient[i] + s.weight_decay * values[i];
   if (s.spec->kind == TPS_OPTIMIZER_ROWWISE_ADAGRAD)
     rowwise_adagrad_row (s, d, values, state);
   else
@@ -332,6 +344,46 @@ bits_of (const Floats &values)
       memcpy (&bits.back (), &value, sizeof value);
     }
   return bits;
+}
+
+/* Compares each step that row_bits.txt has. */
+void
+expect_bits (const std::string &name, TpsOptimizerSpec spec)
+{
+  static const oracle::Vectors oracle ("tests/oracle/row_bits.txt");
+  const std::string prefix = "bits/" + name + "/";
+  const oracle::Tensor &gradients = oracle.get (prefix + "gradients");
+  size_t dim = gradients.dims[2], n_compared = 0;
+  Table table (resolve (spec), oracle.floats (prefix + "initial"), dim);
+
+  for (int64_t step = 1; step <= gradients.dims[0]; step++)
+    {
+      std::string expected = prefix + std::to_string (step);
+      const float *gradient = &gradients.floats[(step - 1) * table.values.size ()];
+
+      table.begin_step ();
+      for (size_t row = 0; row * dim < table.values.size (); row++)
+        table.update (row, gradient + row * dim);
+      if (!oracle.has (expected))
+        continue;
+      EXPECT_EQ (bits_of (table.values), bits_of (oracle.floats (expected))) << expected;
+      n_compared++;
+    }
+  EXPECT_GT (n_compared, 2u);
+}
+
+TEST (RowOptimizers, AdamWHasTheBitsOfPyTorch)
+{
+  TpsOptimizerSpec spec = tps_optimizer_spec (TPS_OPTIMIZER_ADAMW, 0.01);
+
+  spec.weight_decay = 0.1;
+  expect_bits ("adamw", spec);
+  spec = tps_optimizer_spec (TPS_OPTIMIZER_ADAMW, 0.1);
+  spec.weight_decay = 0;
+  spec.beta1 = 0.3;
+  spec.beta2 = 0.99;
+  spec.epsilon = 0.001;
+  expect_bits ("adamw_plain", spec);
 }
 
 class EveryKind : public testing::TestWithParam<std::tuple<TpsOptimizerKind, bool>>
