@@ -120,15 +120,18 @@ enum OptimizerKind {
   /** uses weight_decay, l1, l2, beta */
   FTRL = 5,
   /** decoupled weight decay; uses weight_decay, epsilon, beta1, beta2 */
-  ADAMW = 6
+  ADAMW = 6,
+  /** SGD with Nesterov momentum; uses momentum (default 0.9, above 0), weight_decay */
+  NESTEROV = 7
 }
 
 /**
  * Parameters of an update rule. The defaults of absent fields are 0 for momentum, weight_decay, l1
  * and l2; 1e-10 for the epsilon of ADAGRAD and ROWWISE_ADAGRAD; 1e-8 for the epsilon of ADAM and
  * ADAMW; 0.9 for beta1; 0.999 for beta2; 1 for beta; and 0.01 for the weight_decay of ADAMW. Except
- * for FTRL, these are the defaults of PyTorch. A field that the kind does not use must be absent or
- * 0. The server adds weight_decay x value to the gradient, except for ADAMW.
+ * for FTRL and the momentum of NESTEROV (0.9), these are the defaults of PyTorch. A field that the
+ * kind does not use must be absent or 0. The server adds weight_decay x value to the gradient,
+ * except for ADAMW.
  */
 struct Optimizer {
   1: OptimizerKind kind (enum_type = "OptimizerKind")

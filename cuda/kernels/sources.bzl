@@ -19,5 +19,6 @@ OPTIMIZERS = [
     "adam",
     "adamw",
     "ftrl",
+    "nesterov",
     "rowwise_adagrad",
 ]

@@ -74,6 +74,9 @@ static const Row rows[] = {
   [TPS_OPTIMIZER_ADAMW] = {
     .name = "ADAMW", .defaults =    { NAN, NAN, 0.01, 1e-8,  0.9, 0.999, NAN, NAN, NAN },
     .state = { "exp_avg", "exp_avg_sq" }, .counts_steps = TRUE },
+  [TPS_OPTIMIZER_NESTEROV] = {
+    .name = "NESTEROV", .defaults = { NAN, 0.9,   0,  NAN,   NAN, NAN,   NAN, NAN, NAN },
+    .state = { "momentum_buffer" }, .above_zero = MOMENTUM },
 };
 /* clang-format on */
 

@@ -24,7 +24,8 @@ G_BEGIN_DECLS
   X (ROWWISE_ADAGRAD, rowwise_adagrad, 3) \
   X (ADAM, adam, 4)                       \
   X (FTRL, ftrl, 5)                       \
-  X (ADAMW, adamw, 6)
+  X (ADAMW, adamw, 6)                     \
+  X (NESTEROV, nesterov, 7)
 
 #define TPS_OPTIMIZER_KIND(NAME, name, number) TPS_OPTIMIZER_##NAME = number,
 typedef enum

@@ -52,6 +52,9 @@ def main():
     make("adamw", torch.optim.AdamW, [0.01, 0.1, 1e-8, 0.9, 0.999], lr=0.01, weight_decay=0.1)
     make("adamw_plain", torch.optim.AdamW, [0.1, 0, 0.001, 0.3, 0.99], lr=0.1, weight_decay=0,
          betas=(0.3, 0.99), eps=0.001)
+    make("nesterov", torch.optim.SGD, [0.05, 0.9, 0], lr=0.05, momentum=0.9, nesterov=True)
+    make("nesterov_decay", torch.optim.SGD, [0.05, 0.5, 0.01], lr=0.05, momentum=0.5, nesterov=True,
+         weight_decay=0.01)
     return 0
 
 

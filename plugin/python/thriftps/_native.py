@@ -50,7 +50,7 @@ _repr = reprlib.Repr()
 _repr.maxstring = _repr.maxother = _repr.maxlong = 100
 
 
-def _refuse(name: str, value: Any, expected: str, kind: Any = InvalidArgument) -> Exception:
+def refuse(name: str, value: Any, expected: str, kind: Any = InvalidArgument) -> Exception:
     is_huge = isinstance(value, int) and value.bit_length() > 256  # Python may refuse to print it
     got = "an integer of %d bits" % value.bit_length() if is_huge else _repr.repr(value)
     return kind("%s is %s, expected %s" % (name, got, expected))
@@ -67,9 +67,9 @@ def _to_integer(low: int, high: int, name: str, value: Any) -> int:
         try:
             value = operator.index("" if _is_a(value, "bool") else value)
         except TypeError:
-            raise _refuse(name, value, "an integer", TypeError) from None
+            raise refuse(name, value, "an integer", TypeError) from None
     if not low <= value <= high:
-        raise _refuse(name, value, "an integer in [%d, %d]" % (low, high))
+        raise refuse(name, value, "an integer in [%d, %d]" % (low, high))
     return value
 
 
@@ -81,40 +81,40 @@ def to_number(name: str, value: Any) -> float:
         if math.isfinite("" if _is_a(value, "bool", "complex") else value):
             return float(value)
     except TypeError:
-        raise _refuse(name, value, "a number", TypeError) from None
+        raise refuse(name, value, "a number", TypeError) from None
     except OverflowError:  # an integer
         pass
-    raise _refuse(name, value, "a finite number")
+    raise refuse(name, value, "a finite number")
 
 
 def to_flag(name: str, value: Any) -> bool:
     if not _is_a(value, "bool"):
-        raise _refuse(name, value, "True or False", TypeError)
+        raise refuse(name, value, "True or False", TypeError)
     return bool(value)
 
 
 def to_ns(name: str, value: Any) -> int:
     """Converts a timeout from seconds to nanoseconds."""
     if not 0 < to_number(name, value) < 1e9:
-        raise _refuse(name, value, "seconds, more than 0 and less than 1e9")
+        raise refuse(name, value, "seconds, more than 0 and less than 1e9")
     return int(value * 1e9)
 
 
 def _to_ms(name: str, value: Any) -> int:
     if not 0 <= to_number(name, value) <= 2e6:
-        raise _refuse(name, value, "seconds, from 0 to 2e6")
+        raise refuse(name, value, "seconds, from 0 to 2e6")
     return round(value * 1000)
 
 
 def _to_text(name: str, value: Any, types: Any = str, encode: Any = str.encode) -> bytes:
     if not isinstance(value, types):
-        raise _refuse(name, value, "a string", TypeError)
+        raise refuse(name, value, "a string", TypeError)
     try:
         encoded = encode(value)
     except UnicodeEncodeError:
         encoded = b"\0"
     if b"\0" in encoded:
-        raise _refuse(name, value, "UTF-8 without NUL")
+        raise refuse(name, value, "UTF-8 without NUL")
     return encoded
 
 
@@ -124,14 +124,14 @@ def _to_path(name: str, value: Any) -> bytes:
 
 def _to_bytes(name: str, value: Any) -> bytes:
     if not isinstance(value, bytes):
-        raise _refuse(name, value, "bytes", TypeError)
+        raise refuse(name, value, "bytes", TypeError)
     return value
 
 
 def texts(name: str, values: Iterable[str]) -> Any:
     """Returns a NULL-terminated array of strings, which keeps the strings alive."""
     if isinstance(values, (str, bytes)):
-        raise _refuse(name, values, "a list of strings", TypeError)
+        raise refuse(name, values, "a list of strings", TypeError)
     encoded = [_to_text("%s[%d]" % (name, i), value) for i, value in enumerate(values)]
     return (c_char_p * (len(encoded) + 1))(*encoded, None)
 

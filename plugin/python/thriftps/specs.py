@@ -47,6 +47,16 @@ class SGD(Optimizer):
     kind: ClassVar[int] = 1
     momentum: Optional[float] = None
     weight_decay: Optional[float] = None
+    nesterov: bool = False
+
+    def to_native(self) -> _native.OptimizerSpec:
+        """The struct of the C client."""
+        spec = super().to_native()
+        if _native.to_flag("nesterov", self.nesterov):
+            if not self.momentum:
+                raise _native.refuse("momentum", self.momentum, "a number above 0 with nesterov=True")
+            spec.kind = 7  # NESTEROV
+        return spec
 
 
 @dataclasses.dataclass(frozen=True)

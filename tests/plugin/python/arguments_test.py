@@ -78,8 +78,11 @@ def list_calls(tables, server):
         for kind in (thriftps.SGD, thriftps.Adagrad, thriftps.RowwiseAdagrad, thriftps.Adam,
                      thriftps.AdamW, thriftps.Ftrl):
             yield "lr", (*NOT_FINITE, None), lambda x: call(optimizer=kind(lr=x))
-            for name in (each for each in kind.__dataclass_fields__ if each != "lr"):
+            for name in set(kind.__dataclass_fields__) - {"lr", "nesterov"}:
                 yield name, NOT_FINITE, lambda x: call(optimizer=kind(lr=1.0, **{name: x}))
+        yield "nesterov", NOT_FLAGS, lambda x: call(optimizer=thriftps.SGD(lr=1.0, nesterov=x))
+        yield ("momentum", (None, 0),
+               lambda x: call(optimizer=thriftps.SGD(lr=1.0, momentum=x, nesterov=True)))
     yield "server", (*NOT_INT32[1:], 1 << 32, -1), lambda x: create(shard="whole", server=x)
     yield "tensor", (*NOT_TEXTS, None), lambda x: import_table(tensor=x)
     yield "files", ("f.npy",), lambda x: import_table(files=x)

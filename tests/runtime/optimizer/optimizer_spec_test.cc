@@ -35,8 +35,8 @@ const double NEARLY_1 = 1 - 1e-12; // 1 as a FLOAT32
 const Field FIELDS[] = {
   { "momentum",
     &TpsOptimizerSpec::momentum,
-    { TPS_OPTIMIZER_SGD },
-    { 0, 0.9, 1 },
+    { TPS_OPTIMIZER_SGD, TPS_OPTIMIZER_NESTEROV },
+    { 0.9, 1 },
     { -0.1, INFINITY, TOO_LARGE } },
   { "weight_decay",
     &TpsOptimizerSpec::weight_decay,
@@ -200,6 +200,15 @@ TEST (OptimizerSpec, RefusesLearningRatesByName)
   EXPECT_THAT (refusal (tps_optimizer_spec (TPS_OPTIMIZER_FTRL, TOO_SMALL)), HasSubstr ("above 0"));
 }
 
+TEST (OptimizerSpec, NesterovNeedsMomentum)
+{
+  TpsOptimizerSpec spec = tps_optimizer_spec (TPS_OPTIMIZER_NESTEROV, 1);
+
+  EXPECT_EQ (resolved (TPS_OPTIMIZER_NESTEROV).momentum, 0.9);
+  spec.momentum = 0;
+  EXPECT_THAT (refusal (spec), HasSubstr ("momentum: 0, expected a finite FLOAT32 above 0"));
+}
+
 TEST (OptimizerSpec, RefusesUnknownKinds)
 {
   for (int kind : { -1, 0, TPS_N_OPTIMIZERS + 1, 1 << 30 })
@@ -275,7 +284,7 @@ TEST (OptimizerState, IsAsLargeAsTheKindNeeds)
   momentum.momentum = 0.5;
   for (size_t dim : { 1, 3, 17 })
     {
-      const size_t floats[] = { 0, dim, 1, 2 * dim, 2 * dim, 2 * dim };
+      const size_t floats[] = { 0, dim, 1, 2 * dim, 2 * dim, 2 * dim, dim };
 
       for (size_t i = 0; i < G_N_ELEMENTS (KINDS); i++)
         {

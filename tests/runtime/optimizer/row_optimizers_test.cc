@@ -221,6 +221,13 @@ sgd_formula (const TpsOptimizerStep &s, float d, float *v, float *state, size_t)
 }
 
 void
+nesterov_formula (const TpsOptimizerStep &s, float d, float *v, float *state, size_t)
+{
+  *state = s.momentum * *state + d;
+  *v -= s.learning_rate * (d + s.momentum * *state);
+}
+
+void
 adagrad_formula (const TpsOptimizerStep &s, float d, float *v, float *state, size_t)
 {
   *state += d * d;
@@ -286,7 +293,7 @@ void
 update_by_formula (const TpsOptimizerStep &s, float *values, const Floats &gradient, float *state)
 {
   const Formula formulas[] = { nullptr,      sgd_formula,  adagrad_formula, nullptr,
-                               adam_formula, ftrl_formula, adamw_formula };
+                               adam_formula, ftrl_formula, adamw_formula,   nesterov_formula };
   size_t dim = gradient.size ();
   bool is_decoupled = s.spec->kind == TPS_OPTIMIZER_ADAMW;
   Floats d (dim);
@@ -384,6 +391,16 @@ TEST (RowOptimizers, AdamWHasTheBitsOfPyTorch)
   spec.beta2 = 0.99;
   spec.epsilon = 0.001;
   expect_bits ("adamw_plain", spec);
+}
+
+TEST (RowOptimizers, NesterovHasTheBitsOfPyTorch)
+{
+  TpsOptimizerSpec spec = tps_optimizer_spec (TPS_OPTIMIZER_NESTEROV, 0.05);
+
+  expect_bits ("nesterov", spec);
+  spec.momentum = 0.5;
+  spec.weight_decay = 0.01;
+  expect_bits ("nesterov_decay", spec);
 }
 
 class EveryKind : public testing::TestWithParam<std::tuple<TpsOptimizerKind, bool>>
