@@ -24,7 +24,7 @@ LANES = ("inline", "worker", "long")
 KNOWN = {
     "enum": {"open"},
     "field": {"enum_type", "finite", "max_bytes", "max_entries", "min", "presence", "size", "text"},
-    "method": {"command", "lane", "login", "result", "right"},
+    "method": {"command", "lane", "login", "result", "retry", "right"},
 }
 
 

@@ -68,7 +68,7 @@ service Durability {
    * of tables with the durability NONE have LSNs, but are not written to the disk.
    */
   i64 flush()
-      throws (1: node.ServiceError failure) (right = "push", result = "lsn")
+      throws (1: node.ServiceError failure) (right = "push", retry = "always", result = "lsn")
 
   /**
    * Returns the changes of this server in their order: records of the log from LSN `cursor` on (the
@@ -89,7 +89,7 @@ service Durability {
    * pending.
    */
   LogBatch read_log(1: i64 cursor, 2: i32 max_bytes (min = "0"), 3: i32 wait_ms (min = "0"))
-      throws (1: node.ServiceError failure) (right = "read", result = "batch")
+      throws (1: node.ServiceError failure) (right = "read", retry = "always", result = "batch")
 
   /**
    * Writes a snapshot of all tables, the model and the push ids, and returns when it is complete.

@@ -238,7 +238,7 @@ service EmbeddingTable {
    * is not in host memory, or the server has no data directory.
    */
   RowsWithLsns lookup_rows_with_lsns(1: string table (text = "name"), 2: tensor.Tensor indices)
-      throws (1: node.ServiceError failure) (right = "read", result = "rows")
+      throws (1: node.ServiceError failure) (right = "read", retry = "always", result = "rows")
 
   /**
    * Sets rows to `values` [n, dim], FLOAT32 or of the table's dtype. If an index occurs more than
@@ -255,5 +255,5 @@ service EmbeddingTable {
   void assign_rows(1: string table (text = "name"), 2: tensor.Tensor indices,
                    3: tensor.Tensor values, 4: i64 lsn (min = "0", presence = "optional"),
                    5: tensor.PushId push (presence = "optional"))
-      throws (1: node.ServiceError failure) (right = "push", command = "true")
+      throws (1: node.ServiceError failure) (right = "push", retry = "push, lsn", command = "true")
 }

@@ -75,11 +75,11 @@ service ParameterServer {
    *   parameters  1 to 65,536, all FLOAT32, with unique names
    */
   void init_model(1: list<NamedTensor> parameters, 2: tensor.Optimizer optimizer)
-      throws (1: node.ServiceError failure) (right = "push", lane = "long")
+      throws (1: node.ServiceError failure) (right = "push", retry = "always", lane = "long")
 
   /** Returns the newest model. NOT_FOUND: init_model was not called. */
   Model get_model()
-      throws (1: node.ServiceError failure) (right = "read", result = "model")
+      throws (1: node.ServiceError failure) (right = "read", retry = "always", result = "model")
 
   /**
    * Contributes gradients to an update of the model, and returns the updated model. The optimizer
@@ -105,5 +105,5 @@ service ParameterServer {
   Model update_and_fetch_model(1: i32 trainer, 2: list<tensor.Tensor> gradients,
                                3: tensor.PushId push (presence = "optional"),
                                4: i64 version (presence = "optional"))
-      throws (1: node.ServiceError failure) (right = "push", command = "true", result = "model")
+      throws (1: node.ServiceError failure) (right = "push", retry = "push", command = "true", result = "model")
 }

@@ -70,7 +70,7 @@ write_snapshot (TpsDurabilityBench *bench, gint64 *begin_ns, gint64 *end_ns, GEr
   g_auto (TpsWireSnapshotInfo) info = { 0 };
 
   *begin_ns = tps_clock_now_ns ();
-  if (!tps_remote_snapshot (tps_durability_server_get_client (bench->large_server),
+  if (!tps_remote_snapshot (tps_durability_server_get_client (bench->large_server), FALSE,
                             *begin_ns + TPS_DURABILITY_CALL_NS, &info, error))
     return FALSE;
   *end_ns = tps_clock_now_ns ();

@@ -40,7 +40,7 @@ measure_snapshot (TpsDurabilityBench *bench, gboolean is_warm_up, gdouble *n_byt
   tps_child_reset_peak (child);
   before = tps_child_get_resident_bytes (child);
   start_ns = tps_clock_now_ns ();
-  if (!tps_remote_snapshot (tps_durability_server_get_client (server),
+  if (!tps_remote_snapshot (tps_durability_server_get_client (server), FALSE,
                             start_ns + TPS_DURABILITY_CALL_NS, &info, error))
     return FALSE;
   seconds = (gdouble) (tps_clock_now_ns () - start_ns) / 1e9;

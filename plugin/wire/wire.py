@@ -262,7 +262,7 @@ class Writer:
         if wanted == "always":
             return "DEFAULT"
         if is_argument:
-            optional = "OPTIONAL" if field.type.id == "struct" else "DEFAULT"
+            optional = "OPTIONAL" if field.type.id in ("struct", "string") else "DEFAULT"
             return optional if wanted == "optional" else "REQUIRED"
         if field.required == "optional":
             return "OPTIONAL"
@@ -445,9 +445,53 @@ class Writer:
         text = " ".join(each for each in (arguments, result) if each)
         return " /* %s */" % text if text else ""
 
+    def write_clear(self, function, kind, statement):
+        """A GDestroyNotify for a value of the C type `kind`; returns its name."""
+        if not statement:
+            return "NULL"
+        self.source += ["static void", "%s (gpointer data)" % function, "{",
+                        "  %s = data;" % join(kind + " *", "value"), "",
+                        "  " + statement, "}", ""]
+        return function
+
+    def result_type(self, type_):
+        """(C type of a result, the statement that frees it)."""
+        if type_.id == "list" and type_.elem.name not in LISTS:
+            return "GPtrArray *", "g_clear_pointer (value, g_ptr_array_unref);"
+        if type_.id == "list":
+            kind = LISTS[type_.elem.name]
+            return kind, snake(kind) + "_clear (value);"
+        if type_.name == "Model":
+            return c_type(type_), "g_clear_pointer (value, tps_model_version_unref);"
+        return c_type(type_), self.clear_pointed(type_)
+
+    def clear_pointed(self, type_):
+        """The statement that frees the value at the pointer `value`."""
+        text = self.clear_value(type_, "(*value)")
+        return text.replace("&(*value)", "value") if text else None
+
+    def write_sizes(self, method):
+        """Functions that free arguments and result; returns the rest of the TpsRpc."""
+        name, text = method.rpc, ""
+        struct = self.arguments_struct(method)
+        fields = [] if method.name in BAGS else method.arguments
+        if struct or fields:
+            kind = struct or c_type(fields[0].type)
+            is_cleared = method.name in BAGS or struct and self.clears(fields)
+            clear = snake(struct) + "_clear (value);" if is_cleared else \
+                None if struct or kind == FORMS["TrainSpec"] else self.clear_pointed(fields[0].type)
+            text += ", .n_argument_bytes = sizeof (%s), .clear_arguments = %s" % (
+                kind, self.write_clear("clear_%s_arguments" % name, kind, clear))
+        if method.result is not None:
+            kind, clear = self.result_type(method.result)
+            text += ", .n_result_bytes = sizeof (%s), .clear_result = %s" % (
+                kind, self.write_clear("clear_%s_result" % name, kind, clear))
+        return text
+
     def write_method(self, method):
         name = method.rpc
         arguments = result = "NULL"
+        sizes = self.write_sizes(method)
         if method.arguments:
             arguments = name + "_arguments"
             self.write_table(arguments, method.arguments, self.arguments_struct(method), True, True)
@@ -457,8 +501,8 @@ class Writer:
                 if type_.id == "list" else self.kind_of(type_, None, method.name)
             self.source.append('static const TpsField %s_result = { "%s", .kind = &%s, .of = %s };'
                                % (name, method.annotations["result"], kind, of))
-        self.source += ['const TpsRpc tps_%s_rpc = { "%s", "%s", %s, %s };'
-                        % (name, method.service, method.name, arguments, result), ""]
+        self.source += ['const TpsRpc tps_%s_rpc = { "%s", "%s", %s, %s%s };'
+                        % (name, method.service, method.name, arguments, result, sizes), ""]
         self.header += comment(method.doc) + [
             "extern const TpsRpc tps_%s_rpc;%s" % (name, self.signature(method)), ""]
 

@@ -11,14 +11,10 @@
 #include <unistd.h>
 
 #include "plugin/memory/segment_registry.h"
-#include "plugin/wire/wire_chunks.h"
+#include "plugin/wire/contract.h"
 #include "plugin/wire/wire_embedding_table.h"
 #include "plugin/wire/wire_failure.h"
-#include "plugin/wire/wire_memory.h"
-#include "plugin/wire/wire_node.h"
 #include "plugin/wire/wire_parameter_server.h"
-#include "plugin/wire/wire_rendezvous.h"
-#include "plugin/wire/wire_session.h"
 #include "plugin/wire/wire_trainer.h"
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
@@ -68,163 +64,56 @@ check_bag_push (gpointer data)
     tps_bag_query_check (&arguments->gradients[i].query, "gradients[0].query", NULL);
 }
 
-/* Defines clear_NAME, a GDestroyNotify that calls a typed function. */
-#define CLEAR(name, Type, clear)           \
-  static void clear_##name (gpointer data) \
-  {                                        \
-    clear ((Type *) data);                 \
-  }
-
-static void
-clear_string (gpointer string)
-{
-  g_free (*(gchar **) string);
-}
-
-static void
-clear_ids (gpointer ids)
-{
-  tps_segment_ids_clear (ids);
-}
-
-static void
-clear_specs (gpointer specs)
-{
-  tps_table_specs_clear (specs);
-}
-
-static void
-clear_summaries (gpointer summaries)
-{
-  g_clear_pointer ((GPtrArray **) summaries, g_ptr_array_unref);
-}
-
-static void
-clear_bytes (gpointer value)
-{
-  g_clear_pointer ((GBytes **) value, g_bytes_unref);
-}
-
-static void
-clear_context (gpointer context)
-{
-  g_clear_pointer ((GHashTable **) context, g_hash_table_unref);
-}
-
-static void
-clear_model (gpointer model)
-{
-  g_clear_pointer ((TpsModelVersion **) model, tps_model_version_unref);
-}
-
-CLEAR (average, TpsAverageGradientArguments, tps_average_gradient_arguments_clear)
-CLEAR (init_model, TpsInitModelArguments, tps_init_model_arguments_clear)
-CLEAR (update_model, TpsUpdateModelArguments, tps_update_model_arguments_clear)
-CLEAR (rendezvous, TpsRendezvousArguments, tps_rendezvous_arguments_clear)
-CLEAR (spec, TpsTableSpec, tps_table_spec_clear)
-CLEAR (lookup_bags, TpsLookupBagsArguments, tps_lookup_bags_arguments_clear)
-CLEAR (lookup_rows, TpsLookupRowsArguments, tps_lookup_rows_arguments_clear)
-CLEAR (row_push, TpsApplyRowGradientsArguments, tps_apply_row_gradients_arguments_clear)
-CLEAR (bag_push, TpsApplyBagGradientsArguments, tps_apply_bag_gradients_arguments_clear)
-CLEAR (transfer, TpsTransferArguments, tps_transfer_arguments_clear)
-CLEAR (chunk, TpsChunk, tps_chunk_clear)
-CLEAR (answer, TpsLargeAnswer, tps_large_answer_clear)
-CLEAR (gradient, TpsGradient, tps_gradient_clear)
-CLEAR (tensors, TpsTensorList, tps_tensor_list_clear)
-CLEAR (tensor, TpsTensor, tps_tensor_clear)
-CLEAR (info, TpsNodeInfo, tps_node_info_clear)
-CLEAR (status, TpsTrainStatus, tps_train_status_clear)
-
-/* The arguments or the result of a method in C. */
-typedef struct
+/* The checks of the arguments of methods. */
+static const struct
 {
   const TpsRpc *rpc;
-  gsize n_bytes;
-  GDestroyNotify clear;            /* NULL = no memory to release */
-  void (*check) (gpointer values); /* may be NULL */
-} Values;
-
-#define TRANSFER sizeof (TpsTransferArguments), clear_transfer
-#define RENDEZVOUS sizeof (TpsRendezvousArguments), clear_rendezvous
-
-/* Trainer.train is missing, because its arguments must not start as zeros. */
-static const Values arguments_of[] = {
-  { &tps_begin_transfer_rpc, TRANSFER },
-  { &tps_run_transfer_rpc, TRANSFER },
-  { &tps_get_chunk_rpc, TRANSFER },
-  { &tps_end_transfer_rpc, TRANSFER },
-  { &tps_put_chunk_rpc, sizeof (TpsChunk), clear_chunk },
-  { &tps_create_table_rpc, sizeof (TpsTableSpec), clear_spec, check_spec },
-  { &tps_drop_table_rpc, sizeof (gchar *), clear_string },
-  { &tps_lookup_bags_rpc, sizeof (TpsLookupBagsArguments), clear_lookup_bags, check_queries },
-  { &tps_lookup_rows_rpc, sizeof (TpsLookupRowsArguments), clear_lookup_rows, check_rows },
-  { &tps_apply_row_gradients_rpc, sizeof (TpsApplyRowGradientsArguments), clear_row_push,
-    check_row_push },
-  { &tps_apply_bag_gradients_rpc, sizeof (TpsApplyBagGradientsArguments), clear_bag_push,
-    check_bag_push },
-  { &tps_open_segment_rpc, sizeof (TpsOpenSegmentArguments) },
-  { &tps_release_segments_rpc, sizeof (TpsSegmentIds), clear_ids },
-  { &tps_close_segments_rpc, sizeof (TpsSegmentIds), clear_ids },
-  { &tps_open_lookup_segment_rpc, sizeof (gint64) },
-  { &tps_get_metrics_rpc, sizeof (gboolean) },
-  { &tps_average_gradient_rpc, sizeof (TpsAverageGradientArguments), clear_average, check_average },
-  { &tps_init_model_rpc, sizeof (TpsInitModelArguments), clear_init_model },
-  { &tps_update_and_fetch_model_rpc, sizeof (TpsUpdateModelArguments), clear_update_model },
-  { &tps_rendezvous_put_rpc, RENDEZVOUS },
-  { &tps_rendezvous_get_rpc, RENDEZVOUS },
-  { &tps_rendezvous_add_rpc, RENDEZVOUS },
-  { &tps_rendezvous_remove_rpc, RENDEZVOUS },
-  { &tps_authenticate_rpc, sizeof (gchar *), clear_string },
-  { &tps_set_context_rpc, sizeof (GHashTable *), clear_context },
-};
-
-static const Values results_of[] = {
-  { &tps_begin_transfer_rpc, sizeof (gint32) },
-  { &tps_run_transfer_rpc, sizeof (TpsLargeAnswer), clear_answer },
-  { &tps_get_chunk_rpc, sizeof (TpsChunk), clear_chunk },
-  { &tps_list_tables_rpc, sizeof (TpsTableSpecs), clear_specs },
-  { &tps_lookup_bags_rpc, sizeof (TpsTensorList), clear_tensors },
-  { &tps_lookup_rows_rpc, sizeof (TpsTensor), clear_tensor },
-  { &tps_open_segment_rpc, sizeof (TpsSegmentInfo) },
-  { &tps_open_lookup_segment_rpc, sizeof (TpsSegmentInfo) },
-  { &tps_describe_rpc, sizeof (TpsNodeInfo), clear_info },
-  { &tps_get_metrics_rpc, sizeof (GPtrArray *), clear_summaries },
-  { &tps_average_gradient_rpc, sizeof (TpsGradient), clear_gradient },
-  { &tps_get_model_rpc, sizeof (TpsModelVersion *), clear_model },
-  { &tps_rendezvous_get_rpc, sizeof (GBytes *), clear_bytes },
-  { &tps_rendezvous_add_rpc, sizeof (gint64) },
-  { &tps_train_status_rpc, sizeof (TpsTrainStatus), clear_status },
+  void (*check) (gpointer arguments);
+} checks[] = {
+  { &tps_apply_bag_gradients_rpc, check_bag_push },
+  { &tps_apply_row_gradients_rpc, check_row_push },
+  { &tps_average_gradient_rpc, check_average },
+  { &tps_create_table_rpc, check_spec },
+  { &tps_lookup_bags_rpc, check_queries },
+  { &tps_lookup_rows_rpc, check_rows },
 };
 
 static void
-free_values (const Values *values, gpointer data)
+check_arguments (const TpsRpc *rpc, gpointer arguments)
 {
-  if (values->clear != NULL)
-    values->clear (data);
-  g_free (data);
+  for (guint i = 0; i < G_N_ELEMENTS (checks); i++)
+    if (checks[i].rpc == rpc)
+      checks[i].check (arguments);
+}
+
+static void
+free_value (GDestroyNotify clear, gpointer value)
+{
+  if (clear != NULL)
+    clear (value);
+  g_free (value);
 }
 
 static gboolean
-read_arguments (const Values *values, const TpsMessage *message, gboolean resend)
+read_arguments (const TpsRpc *rpc, const TpsMessage *message, gboolean resend)
 {
-  gpointer data = g_malloc0 (values->n_bytes);
+  gpointer data = g_malloc0 (rpc->n_argument_bytes);
   GError *error = NULL;
   TpsReader in;
   gboolean ok;
 
   tps_reader_init (&in, message);
-  ok = tps_rpc_read_arguments (values->rpc, &in, data, &error);
+  ok = tps_rpc_read_arguments (rpc, &in, data, &error);
   if (tps_fuzz_judge (ok, error) && resend)
     {
-      g_autoptr (TpsMessage) binary = tps_fuzz_send (values->rpc, data, TPS_PROTOCOL_BINARY);
-      g_autoptr (TpsMessage) compact = tps_fuzz_send (values->rpc, data, TPS_PROTOCOL_COMPACT);
+      g_autoptr (TpsMessage) binary = tps_fuzz_send (rpc, data, TPS_PROTOCOL_BINARY);
+      g_autoptr (TpsMessage) compact = tps_fuzz_send (rpc, data, TPS_PROTOCOL_COMPACT);
 
-      tps_fuzz_check (read_arguments (values, binary, FALSE));
-      tps_fuzz_check (read_arguments (values, compact, FALSE));
-      if (values->check != NULL)
-        values->check (data);
+      tps_fuzz_check (read_arguments (rpc, binary, FALSE));
+      tps_fuzz_check (read_arguments (rpc, compact, FALSE));
+      check_arguments (rpc, data);
     }
-  free_values (values, data);
+  free_value (rpc->clear_arguments, data);
   return ok;
 }
 
@@ -250,16 +139,16 @@ read_train (const TpsMessage *message, gboolean resend)
 /* ---- results -------------------------------------------------------------------------------- */
 
 static void
-read_result (const Values *values, const TpsMessage *message)
+read_result (const TpsRpc *rpc, const TpsMessage *message)
 {
-  gpointer data = g_malloc0 (values->n_bytes);
+  gpointer data = g_malloc0 (rpc->n_result_bytes);
   GError *error = NULL;
   TpsReader in;
   TpsWireType type = tps_fuzz_begin_result (&in, message);
-  gboolean ok = tps_rpc_read_result (values->rpc, &in, type, data, &error);
+  gboolean ok = tps_rpc_read_result (rpc, &in, type, data, &error);
 
   tps_fuzz_judge (ok, error);
-  free_values (values, data);
+  free_value (rpc->clear_result, data);
 }
 
 static void
@@ -280,11 +169,14 @@ read_failures (const TpsMessage *message)
 static void
 read_all (const TpsMessage *message)
 {
-  for (guint i = 0; i < G_N_ELEMENTS (arguments_of); i++)
-    read_arguments (&arguments_of[i], message, TRUE);
+  for (const TpsRpc *const *rpc = tps_contract; *rpc != NULL; rpc++)
+    {
+      if (*rpc != &tps_train_rpc) /* its arguments must not start as zeros */
+        read_arguments (*rpc, message, TRUE);
+      if ((*rpc)->result != NULL)
+        read_result (*rpc, message);
+    }
   read_train (message, TRUE);
-  for (guint i = 0; i < G_N_ELEMENTS (results_of); i++)
-    read_result (&results_of[i], message);
   read_failures (message);
 }
 

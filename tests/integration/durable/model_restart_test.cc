@@ -175,8 +175,9 @@ protected:
     TpsOptimizerSpec optimizer = ModelStory::optimizer ();
     g_autoptr (GError) error = nullptr;
 
-    tps_remote_init_model (stub_, parameters.data (), static_cast<guint> (parameters.size ()),
-                           &optimizer, deadline_ns_, &error);
+    TpsInitModelArguments arguments = { static_cast<guint> (parameters.size ()), parameters.data (),
+                                        optimizer };
+    tps_remote_init_model (stub_, &arguments, deadline_ns_, &error);
     for (TpsNamedTensor &parameter : parameters)
       tps_named_tensor_clear (&parameter);
     return error != nullptr ? error->message : "";

@@ -166,7 +166,8 @@ init_model (TpsClient *client, size_t n_bytes)
   optimizer.learning_rate = 0.1;
   parameter.name = const_cast<gchar *> ("large");
   make_tensor (&parameter.tensor, n_bytes);
-  if (!tps_remote_init_model (client, &parameter, 1, &optimizer, deadline (), &error))
+  TpsInitModelArguments arguments = { 1, &parameter, optimizer };
+  if (!tps_remote_init_model (client, &arguments, deadline (), &error))
     fail (error->message);
   tps_tensor_clear (&parameter.tensor);
 }

@@ -182,7 +182,8 @@ TEST_F (PushClients, ATenantExhaustsOnlyItsOwnShare)
   for (bool is_snapshot : { false, true })
     {
       if (is_snapshot)
-        EXPECT_TRUE (tps_remote_snapshot (clients_["news"]->get (), Deadline (), &info, nullptr));
+        EXPECT_TRUE (
+            tps_remote_snapshot (clients_["news"]->get (), FALSE, Deadline (), &info, nullptr));
       else
         EXPECT_TRUE (tps_remote_flush (clients_["news"]->get (), Deadline (), &lsn, nullptr));
       Start ();
@@ -197,7 +198,7 @@ TEST_F (PushClients, ATenantExhaustsOnlyItsOwnShare)
   EXPECT_EQ (Push ("ads", "at-last"), "");
 
   tps_wire_snapshot_info_clear (&info);
-  EXPECT_TRUE (tps_remote_snapshot (clients_["news"]->get (), Deadline (), &info, nullptr));
+  EXPECT_TRUE (tps_remote_snapshot (clients_["news"]->get (), FALSE, Deadline (), &info, nullptr));
   Start ();
   EXPECT_EQ (Push ("ads", "after-a-restart"), "");
 }

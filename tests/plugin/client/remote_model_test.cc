@@ -244,7 +244,8 @@ TEST_P (RemoteModel, thePushIdOfAStubIsAppliedOnce)
   Fetched others[2];
   std::vector<std::thread> threads;
 
-  EXPECT_TRUE (tps_remote_init_model (client, parameters.data (), 1, &spec, deadline_ns, &error));
+  TpsInitModelArguments init = { 1, parameters.data (), spec };
+  EXPECT_TRUE (tps_remote_init_model (client, &init, deadline_ns, &error));
   for (guint i = 1; i < N_TRAINERS; i++)
     threads.emplace_back ([&, i] { update (i, { { 2 } }, { { 1, 1 } }, 1, &others[i - 1]); });
   g_auto (TpsUpdateModelArguments) arguments = {};

@@ -94,8 +94,8 @@ TEST_F (Stubs, InitModelIsRetried)
   tps_tensor_init_1d (&parameter.tensor, TPS_DTYPE_FLOAT32, 2);
   memset (tps_tensor_data (&parameter.tensor), 1, 2 * sizeof (gfloat));
   play_three_attempts ("init_model", "");
-  EXPECT_TRUE (tps_remote_init_model (client_, &parameter, 1, &optimizer, later (), &error_))
-      << error_->message;
+  TpsInitModelArguments arguments = { 1, &parameter, optimizer };
+  EXPECT_TRUE (tps_remote_init_model (client_, &arguments, later (), &error_)) << error_->message;
   tps_tensor_clear (&parameter.tensor);
 }
 
