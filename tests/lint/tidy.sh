@@ -25,13 +25,16 @@ for idl in thrift/*.thrift bench/peers/*.thrift; do
   /usr/bin/thrift --gen c_glib -out "$generated" "$idl"
 done
 sed -i -E 's/\<toString_/tps_wire_toString_/g' "$generated"/*
-mkdir -p "$generated"/{json,plugin/glib,plugin/service,plugin/wire}
+mkdir -p "$generated"/{json,plugin/client,plugin/glib,plugin/service,plugin/wire}
 for idl in thrift/*.thrift; do
   /usr/bin/thrift --gen json -out "$generated/json" "$idl"
 done
-export PYTHONPATH=thrift PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH=thrift:plugin/wire PYTHONDONTWRITEBYTECODE=1
 /usr/bin/python3 plugin/wire/wire.py "$generated/plugin/wire" "$generated"/json/*
 /usr/bin/python3 plugin/service/methods.py "$generated/plugin/service/methods.h" "$generated"/json/*
+/usr/bin/python3 plugin/client/stubs.py "$generated"/plugin/client/stubs.{h,c} "$generated"/json/*
+/usr/bin/python3 plugin/python/native/flat_functions.py \
+  "$generated"/plugin/python/native/{flat_functions.{h,c},_methods.py} "$generated"/json/*
 /usr/bin/python3 plugin/glib/handlers.py "$generated"/plugin/glib/handlers.{h,c} "$generated"/json/*
 
 read -ra packages < <(pkg-config --cflags thrift_c_glib gio-2.0 json-glib-1.0 openblas libxxhash libsoup-3.0)

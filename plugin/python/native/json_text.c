@@ -4,106 +4,90 @@
 
 #include <math.h>
 
+#include "plugin/wire/wire_tensor.h"
 #include "runtime/base/json_writer.h"
+#include "runtime/embedding/table_spec.h"
 
-/* Adds a number, unless it is NaN: the server has not sent it. */
+static void add_fields (TpsJsonWriter *json, const TpsStruct *type, gconstpointer object);
+
 static void
-add_known (TpsJsonWriter *json, const gchar *name, gdouble value)
+add_enum (TpsJsonWriter *json, const gchar *name, const TpsEnum *type, gint32 value)
 {
-  if (!isnan (value))
-    tps_json_add_unbounded (json, name, value);
+  const TpsEnumValue *each = type->values;
+
+  while (each->name != NULL && each->value != value)
+    each++;
+  tps_json_add_text (json, name, each->name != NULL ? each->name : "UNKNOWN");
 }
 
 static void
-add_strings (TpsJsonWriter *json, const gchar *name, gchar **strings)
+add_list (TpsJsonWriter *json, const gchar *name, const TpsList *list, gconstpointer value)
 {
   tps_json_open (json, name, '[');
-  for (gchar **each = strings; each != NULL && *each != NULL; each++)
-    tps_json_add_text (json, NULL, *each);
+  if (list->form == TPS_LIST_STRV)
+    {
+      for (gchar *const *each = value; each != NULL && *each != NULL; each++)
+        tps_json_add_text (json, NULL, *each);
+    }
+  else if (list->form == TPS_LIST_PTR_ARRAY && value != NULL)
+    {
+      const GPtrArray *elems = value;
+
+      for (guint i = 0; i < elems->len; i++)
+        {
+          tps_json_open (json, NULL, '{');
+          add_fields (json, list->elem.of, elems->pdata[i]);
+          tps_json_close (json, '}');
+        }
+    }
   tps_json_close (json, ']');
 }
 
+/* Adds the value of a field. Kinds without a form in JSON, such as binaries, are left out. */
 static void
-add_durability (TpsJsonWriter *json, const TpsDurabilityInfo *info)
+add_value (TpsJsonWriter *json, const TpsField *field, const gchar *name, gconstpointer object)
 {
-  static const gchar *const phases[] = { "unknown", "recovering", "live",
-                                         "full",    "read_only",  "failed" };
-  gboolean is_known = info->phase > 0 && info->phase < (gint32) G_N_ELEMENTS (phases);
+  gconstpointer value = TPS_FIELD_CONST_VALUE (field, object);
+  const TpsValueKind *kind = field->kind;
 
-  tps_json_open (json, "durability", '{');
-  tps_json_add_text (json, "phase", phases[is_known ? info->phase : 0]);
-  tps_json_add_int (json, "lsn", info->lsn);
-  tps_json_add_int (json, "end_lsn", info->end_lsn);
-  tps_json_add_int (json, "bytes", info->bytes);
-  if (info->end_bytes > 0)
-    tps_json_add_int (json, "end_bytes", info->end_bytes);
-  if (info->has_remaining_ms)
-    tps_json_add_int (json, "remaining_ms", info->remaining_ms);
-  tps_json_close (json, '}');
+  if (kind == &tps_kind_bool)
+    tps_json_add_bool (json, name, *(const gboolean *) value);
+  else if (kind == &tps_kind_i32)
+    tps_json_add_int (json, name, *(const gint32 *) value);
+  else if (kind == &tps_kind_i64)
+    tps_json_add_int (json, name, *(const gint64 *) value);
+  else if (kind->type == TPS_WIRE_DOUBLE && !isnan (*(const gdouble *) value))
+    tps_json_add_unbounded (json, name, *(const gdouble *) value);
+  else if (kind == &tps_kind_enum || kind == &tps_kind_open_enum)
+    add_enum (json, name, field->of, *(const gint32 *) value);
+  else if (kind == &tps_kind_string || kind == &tps_kind_name)
+    tps_json_add_text (json, name, *(gchar *const *) value);
+  else if (kind == &tps_kind_list)
+    add_list (json, name, field->of, *(const gconstpointer *) value);
+  else if (kind == &tps_kind_struct)
+    {
+      tps_json_open (json, name, '{');
+      add_fields (json, field->of, value);
+      tps_json_close (json, '}');
+    }
+}
+
+static void
+add_fields (TpsJsonWriter *json, const TpsStruct *type, gconstpointer object)
+{
+  for (const TpsField *field = type->fields; field->name != NULL; field++)
+    if (field->has == 0 || *(const gboolean *) ((const guint8 *) object + field->has))
+      add_value (json, field, field->name, object);
 }
 
 GString *
-tps_python_node_info_to_json (const TpsNodeInfo *info)
+tps_python_to_json (const TpsField *field, gconstpointer value)
 {
   TpsJsonWriter json;
 
   tps_json_writer_init (&json);
-  tps_json_open (&json, NULL, '{');
-  tps_json_add_text (&json, "name", info->name);
-  tps_json_add_text (&json, "version", info->version);
-  tps_json_add_int (&json, "max_frame_bytes", info->max_frame_bytes);
-  add_strings (&json, "services", info->services);
-  add_strings (&json, "devices", info->devices);
-  if (info->has_table_bytes)
-    tps_json_add_int (&json, "table_bytes", info->table_bytes);
-  tps_json_add_int (&json, "max_table_bytes", info->max_table_bytes);
-  tps_json_add_int (&json, "max_shared_bytes", info->max_shared_bytes);
-  if (info->has_durability)
-    add_durability (&json, &info->durability);
-  tps_json_close (&json, '}');
+  add_value (&json, field, NULL, value);
   return tps_json_writer_take (&json);
-}
-
-static void
-add_summary (TpsJsonWriter *json, const TpsMetricSummary *summary)
-{
-  tps_json_open (json, NULL, '{');
-  tps_json_add_text (json, "type", summary->type);
-  tps_json_add_text (json, "name", summary->name);
-  tps_json_add_int (json, "count", summary->count);
-  add_known (json, "min_ms", summary->min_ms);
-  add_known (json, "max_ms", summary->max_ms);
-  add_known (json, "mean_ms", summary->mean_ms);
-  add_known (json, "stdev_ms", summary->stdev_ms);
-  add_known (json, "p50_ms", summary->p50_ms);
-  add_known (json, "p95_ms", summary->p95_ms);
-  add_known (json, "p99_ms", summary->p99_ms);
-  tps_json_close (json, '}');
-}
-
-GString *
-tps_python_metrics_to_json (const GPtrArray *summaries)
-{
-  TpsJsonWriter json;
-
-  tps_json_writer_init (&json);
-  tps_json_open (&json, NULL, '[');
-  for (guint i = 0; summaries != NULL && i < summaries->len; i++)
-    add_summary (&json, g_ptr_array_index (summaries, i));
-  tps_json_close (&json, ']');
-  return tps_json_writer_take (&json);
-}
-
-static void
-add_optimizer (TpsJsonWriter *json, const TpsOptimizerSpec *optimizer)
-{
-  TpsOptimizerSpec numbers = *optimizer;
-
-  tps_json_open (json, "optimizer", '{');
-  tps_json_add_text (json, "kind", tps_optimizer_kind_name (optimizer->kind));
-  for (guint i = 0; i < TPS_OPTIMIZER_N_NUMBERS; i++)
-    add_known (json, tps_optimizer_numbers[i].name, *tps_optimizer_spec_number (&numbers, i));
-  tps_json_close (json, '}');
 }
 
 static void
@@ -121,7 +105,9 @@ add_table (TpsJsonWriter *json, const TpsTableSpec *spec)
   tps_json_add_text (json, "device", place);
   tps_json_add_text (json, "durability",
                      spec->durability != 0 ? tps_durability_name (spec->durability) : NULL);
-  add_optimizer (json, &spec->optimizer);
+  tps_json_open (json, "optimizer", '{');
+  add_fields (json, &tps_optimizer_struct, &spec->optimizer);
+  tps_json_close (json, '}');
   tps_json_close (json, '}');
 }
 
@@ -135,38 +121,5 @@ tps_python_tables_to_json (const GArray *specs)
   for (guint i = 0; i < specs->len; i++)
     add_table (&json, &g_array_index (specs, TpsTableSpec, i));
   tps_json_close (&json, ']');
-  return tps_json_writer_take (&json);
-}
-
-GString *
-tps_python_snapshot_to_json (const TpsWireSnapshotInfo *info)
-{
-  TpsJsonWriter json;
-
-  tps_json_writer_init (&json);
-  tps_json_open (&json, NULL, '{');
-  tps_json_add_text (&json, "name", info->name);
-  tps_json_add_int (&json, "lsn", info->lsn);
-  tps_json_add_int (&json, "end_lsn", info->end_lsn);
-  tps_json_add_int (&json, "tables", info->n_tables);
-  tps_json_add_bool (&json, "model", info->has_model);
-  tps_json_add_int (&json, "bytes", info->n_bytes);
-  tps_json_add_int (&json, "increments", info->n_increments);
-  tps_json_close (&json, '}');
-  return tps_json_writer_take (&json);
-}
-
-GString *
-tps_python_log_batch_to_json (const TpsWireLogBatch *batch)
-{
-  TpsJsonWriter json;
-
-  tps_json_writer_init (&json);
-  tps_json_open (&json, NULL, '{');
-  tps_json_add_text (&json, "log", batch->log);
-  tps_json_add_int (&json, "next_lsn", batch->next_lsn);
-  tps_json_add_int (&json, "durable_lsn", batch->durable_lsn);
-  tps_json_add_int (&json, "oldest_lsn", batch->oldest_lsn);
-  tps_json_close (&json, '}');
   return tps_json_writer_take (&json);
 }

@@ -135,17 +135,9 @@ TpsClient *tps_python_client_new (const gchar *address, gboolean no_shared_memor
 void tps_python_client_cancel (TpsClient *client);
 void tps_python_client_free (TpsClient *client, gint32 owner);
 
-/* Methods of Node. describe: `text` is an object. get_metrics: `text` is a list of objects. */
-TpsPythonCall *tps_python_describe (TpsClient *client, gint64 timeout_ns);
-TpsPythonCall *tps_python_get_metrics (TpsClient *client, gint64 timeout_ns);
-TpsPythonCall *tps_python_clear_metrics (TpsClient *client, gint64 timeout_ns);
-/* Sets the levels of the server's log. `text` has the previous levels. */
-TpsPythonCall *tps_python_set_log_level (TpsClient *client, const gchar *levels, gint64 timeout_ns);
-/* Forgets push ids. `number` has the number of forgotten clients. */
-TpsPythonCall *tps_python_forget_push_clients (TpsClient *client, const gchar *tenant,
-                                               gint64 idle_ms, gint64 timeout_ns);
+/* flat_functions.h has the methods of one server. */
 
-/* ParameterServer. */
+/* A gradient for an average. */
 typedef struct
 {
   gint32 kind; /* TpsGradientKind */
@@ -155,56 +147,5 @@ typedef struct
   TpsTensorView values;
   gint64 rows;
 } TpsPythonGradient;
-
-/* Methods of ParameterServer. The reply to average_gradient has one tensor for a dense gradient.
- * For a sparse gradient it has the indices and the values, and `number` is the number of rows. */
-TpsPythonCall *tps_python_average_gradient (TpsClient *client, gint32 trainer, gint64 batch,
-                                            gint32 param_loc, const TpsPythonGradient *gradient,
-                                            gint64 timeout_ns);
-TpsPythonCall *tps_python_reset_state (TpsClient *client, gint64 timeout_ns);
-TpsPythonCall *tps_python_init_model (TpsClient *client, const gchar *const *names,
-                                      const TpsTensorView *parameters, guint n_parameters,
-                                      const TpsOptimizerSpec *optimizer, gint64 timeout_ns);
-
-/* Return the model. In both replies, `number` is the model's version, and the tensors have
- * names. */
-TpsPythonCall *tps_python_get_model (TpsClient *client, gint64 timeout_ns);
-TpsPythonCall *tps_python_update_model (TpsClient *client, gint32 trainer,
-                                        const TpsTensorView *gradients, guint n_gradients,
-                                        gint64 version, const gchar *push_client,
-                                        gint64 push_sequence, gint64 timeout_ns);
-
-/* Methods of Rendezvous. get: `bytes` is the value. add: `number` is the sum. */
-TpsPythonCall *tps_python_put (TpsClient *client, const gchar *key, gconstpointer value,
-                               gsize n_bytes, gint64 timeout_ns);
-TpsPythonCall *tps_python_get (TpsClient *client, const gchar *key, gint32 wait_ms,
-                               gint64 timeout_ns);
-TpsPythonCall *tps_python_add (TpsClient *client, const gchar *key, gint64 amount,
-                               const gchar *push_client, gint64 push_sequence, gint64 timeout_ns);
-TpsPythonCall *tps_python_remove (TpsClient *client, const gchar *prefix, gint64 timeout_ns);
-
-/* Methods of Durability. flush: `number` is the LSN. snapshot, restore and import_table: `text` is
- * an object that describes the snapshot. */
-TpsPythonCall *tps_python_flush (TpsClient *client, gint64 timeout_ns);
-TpsPythonCall *tps_python_snapshot (TpsClient *client, gboolean is_incremental, gint64 timeout_ns);
-TpsPythonCall *tps_python_restore (TpsClient *client, const gchar *const *snapshots,
-                                   const TpsPythonTable *tables, guint n_tables, gint64 timeout_ns);
-TpsPythonCall *tps_python_import_table (TpsClient *client, const TpsPythonTable *table,
-                                        const gchar *const *files, const gchar *tensor,
-                                        gint64 timeout_ns);
-/* Reads records of the log. `text` is an object that describes the batch, and `bytes` are the
- * records. */
-TpsPythonCall *tps_python_read_log (TpsClient *client, gint64 cursor, gint32 max_bytes,
-                                    gint32 wait_ms, gint64 timeout_ns);
-
-/* Methods of EmbeddingTable, for tables that are whole on this server: look up rows with their
- * LSNs, and assign rows. The reply to the lookup has two tensors: the rows [n, dim], and INT64
- * [n]. */
-TpsPythonCall *tps_python_lookup_rows_with_lsns (TpsClient *client, const gchar *table,
-                                                 const TpsTensorView *indices, gint64 timeout_ns);
-TpsPythonCall *tps_python_assign_rows (TpsClient *client, const gchar *table,
-                                       const TpsTensorView *indices, const TpsTensorView *values,
-                                       gint64 lsn, const gchar *push_client, gint64 push_sequence,
-                                       gint64 timeout_ns);
 
 G_END_DECLS

@@ -159,16 +159,6 @@ tps_python_call_set_model (TpsPythonCall *call, const TpsModelVersion *model)
   call->reply.number = model->version;
 }
 
-void
-tps_python_borrow (TpsTensor *tensor, const TpsTensorView *view)
-{
-  gsize n_bytes = tps_shape_n_bytes (&view->shape);
-  gpointer data = (gpointer) (gsize) view->data;
-
-  tps_tensor_init_take (tensor, &view->shape,
-                        tps_buffer_new_foreign (data, n_bytes, NULL, NULL, NULL), 0);
-}
-
 gint64
 tps_python_deadline (gint64 timeout_ns)
 {

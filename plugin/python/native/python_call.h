@@ -50,9 +50,6 @@ void tps_python_call_take_bytes (TpsPythonCall *call, GBytes *bytes_taken);
 /* Sets the parameters and the version of the reply. Must be called before the end of the call. */
 void tps_python_call_set_model (TpsPythonCall *call, const TpsModelVersion *model);
 
-/* Initializes a tensor that refers to borrowed elements. */
-void tps_python_borrow (TpsTensor *tensor, const TpsTensorView *view);
-
 /* Returns the monotonic deadline of a timeout that begins now. */
 gint64 tps_python_deadline (gint64 timeout_ns);
 

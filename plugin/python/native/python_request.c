@@ -4,18 +4,82 @@
 
 #include <string.h>
 
+#include "plugin/python/native/json_text.h"
+#include "plugin/wire/wire_durability.h"
+#include "plugin/wire/wire_embedding_table.h"
+#include "plugin/wire/wire_parameter_server.h"
+
+/* ---- results -------------------------------------------------------------------------------- */
+
+static void
+take_average (TpsPythonCall *call, TpsGradient *average)
+{
+  TpsTensor sparse[2] = { average->indices, average->values };
+
+  if (average->kind == TPS_GRADIENT_DENSE)
+    tps_python_call_take_tensors (call, &average->dense, 1);
+  else if (average->kind == TPS_GRADIENT_SPARSE)
+    {
+      average->indices = average->values = (TpsTensor) { 0 };
+      call->reply.number = average->rows;
+      tps_python_call_take_tensors (call, sparse, G_N_ELEMENTS (sparse));
+    }
+}
+
+static void
+take_rows (TpsPythonCall *call, TpsRowsWithLsns *rows)
+{
+  TpsTensor tensors[2] = { rows->rows, rows->lsns };
+
+  *rows = (TpsRowsWithLsns) { 0 };
+  tps_python_call_take_tensors (call, tensors, G_N_ELEMENTS (tensors));
+}
+
+static void
+take_log_batch (TpsPythonCall *call, TpsWireLogBatch *batch)
+{
+  if (batch->records != NULL)
+    tps_python_call_take_bytes (call, g_steal_pointer (&batch->records));
+}
+
+/* Moves a result into the call. Structs without a form of their own become JSON. */
+static void
+take_result (TpsPythonCall *call, const TpsField *field, gpointer result)
+{
+  if (field->kind == &tps_kind_i64)
+    call->reply.number = *(const gint64 *) result;
+  else if (field->kind == &tps_kind_string)
+    tps_python_call_take_text (call, g_string_new (*(gchar *const *) result));
+  else if (field->kind == &tps_kind_bytes)
+    tps_python_call_take_bytes (call, g_steal_pointer ((GBytes **) result));
+  else if (field->of == &tps_gradient_struct)
+    take_average (call, result);
+  else if (field->of == &tps_model_struct)
+    tps_python_call_set_model (call, *(TpsModelVersion *const *) result);
+  else if (field->of == &tps_rows_with_lsns_struct)
+    take_rows (call, result);
+  else
+    {
+      tps_python_call_take_text (call, tps_python_to_json (field, result));
+      if (field->of == &tps_log_batch_struct)
+        take_log_batch (call, result);
+    }
+}
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
 typedef struct
 {
-  TpsPythonRequest request;
-  gpointer arguments; /* a copy of `request.arguments`, owned */
+  const TpsRpc *rpc;
+  gpointer arguments; /* owned */
   TpsPythonCall *call;
 } Sent;
 
 static void
 sent_free (Sent *sent)
 {
-  if (sent->request.clear_arguments != NULL)
-    sent->request.clear_arguments (sent->arguments);
+  if (sent->rpc->clear_arguments != NULL)
+    sent->rpc->clear_arguments (sent->arguments);
   g_free (sent->arguments);
   g_free (sent);
 }
@@ -23,13 +87,13 @@ sent_free (Sent *sent)
 static void
 read_answer (Sent *sent, TpsReader *in, TpsWireType type, GError **error)
 {
-  const TpsPythonAnswer *answer = sent->request.answer;
-  g_autofree gpointer result = answer != NULL ? g_malloc0 (answer->n_bytes) : NULL;
+  const TpsRpc *rpc = sent->rpc;
+  g_autofree gpointer result = g_malloc0 (rpc->n_result_bytes);
 
-  if (tps_rpc_read_answer (sent->request.rpc, in, type, result, error) && answer != NULL)
-    answer->take (sent->call, result);
-  if (answer != NULL && answer->clear != NULL)
-    answer->clear (result);
+  if (tps_rpc_read_answer (rpc, in, type, result, error) && rpc->result != NULL)
+    take_result (sent->call, rpc->result, result);
+  if (rpc->clear_result != NULL)
+    rpc->clear_result (result);
 }
 
 /* The arguments must be freed before the call ends: they borrow memory that Python releases after
@@ -48,31 +112,30 @@ on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError
 }
 
 TpsPythonCall *
-tps_python_request_send (TpsClient *client, const TpsPythonRequest *request, gint64 timeout_ns)
+tps_python_request_send (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments,
+                         TpsPythonRetry retry, gint64 timeout_ns)
 {
   TpsPythonCall *call = tps_python_call_new ();
   gint64 deadline_ns = tps_python_deadline (timeout_ns);
   Sent *sent = g_new0 (Sent, 1);
 
-  sent->request = *request;
-  sent->arguments = g_memdup2 (request->arguments, request->n_argument_bytes);
+  sent->rpc = rpc;
+  sent->arguments = g_memdup2 (arguments, rpc->n_argument_bytes);
   sent->call = call;
-  if (request->retry == TPS_PYTHON_RETRY_NEVER)
-    tps_client_call_rpc (client, request->rpc, sent->arguments, deadline_ns, on_answer, sent);
+  if (retry == TPS_PYTHON_RETRY_NEVER)
+    tps_client_call_rpc (client, rpc, sent->arguments, deadline_ns, on_answer, sent);
   else
-    tps_client_call_with_retries (
-        client, request->rpc, sent->arguments,
-        request->retry == TPS_PYTHON_RETRY_ONCE ? TPS_RETRY_ONCE : TPS_RETRY_UNTIL_DEADLINE,
-        deadline_ns, on_answer, sent);
+    tps_client_call_with_retries (client, rpc, sent->arguments,
+                                  retry == TPS_PYTHON_RETRY_ONCE ? TPS_RETRY_ONCE
+                                                                 : TPS_RETRY_UNTIL_DEADLINE,
+                                  deadline_ns, on_answer, sent);
   return call;
 }
 
-static void
-take_number (TpsPythonCall *call, gpointer result)
+TpsPythonCall *
+tps_python_refuse (const TpsRpc *rpc, gpointer arguments, GError *error_taken)
 {
-  const gint64 *number = result;
-
-  call->reply.number = *number;
+  if (rpc->clear_arguments != NULL)
+    rpc->clear_arguments (arguments);
+  return tps_python_call_new_ended (error_taken);
 }
-
-const TpsPythonAnswer tps_python_number_answer = { sizeof (gint64), take_number, NULL };

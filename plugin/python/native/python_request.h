@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A call to one server: method, arguments, and the conversion of its result to a reply. Private to
- * this folder. */
+/* A call to one server, and the conversion of its result to a reply. Private to this folder. */
 
 #pragma once
 
@@ -10,14 +9,6 @@
 
 G_BEGIN_DECLS
 
-/* The struct for the result of a method, and its conversion to a reply. */
-typedef struct
-{
-  gsize n_bytes; /* of the result, which is zero before it is read */
-  void (*take) (TpsPythonCall *call, gpointer result);
-  void (*clear) (gpointer result); /* NULL: nothing to clear */
-} TpsPythonAnswer;
-
 typedef enum
 {
   TPS_PYTHON_RETRY_NEVER, /* the method must not be sent twice */
@@ -25,22 +16,14 @@ typedef enum
   TPS_PYTHON_RETRY_UNTIL_DEADLINE,
 } TpsPythonRetry;
 
-typedef struct
-{
-  const TpsRpc *rpc;
-  gsize n_argument_bytes;
-  gconstpointer arguments;            /* copied, and their contents taken; may be NULL */
-  void (*clear_arguments) (gpointer); /* NULL: nothing to clear */
-  const TpsPythonAnswer *answer;      /* NULL: void */
-  TpsPythonRetry retry;
-} TpsPythonRequest;
-
-/* Sends the call and returns it, owned by the caller. Memory that the arguments borrow stays
- * borrowed until the call has ended. */
-TpsPythonCall *tps_python_request_send (TpsClient *client, const TpsPythonRequest *request,
+/* Sends a call and returns it, owned by the caller. The arguments are copied, and their contents
+ * taken. Memory that they borrow stays borrowed until the call has ended. */
+TpsPythonCall *tps_python_request_send (TpsClient *client, const TpsRpc *rpc,
+                                        gconstpointer arguments, TpsPythonRetry retry,
                                         gint64 timeout_ns);
 
-/* For methods that return a number. */
-extern const TpsPythonAnswer tps_python_number_answer; /* gint64 */
+/* Returns a call that has ended with an error of its arguments, and frees their contents. Takes
+ * over `error_taken`. */
+TpsPythonCall *tps_python_refuse (const TpsRpc *rpc, gpointer arguments, GError *error_taken);
 
 G_END_DECLS

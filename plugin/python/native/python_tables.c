@@ -6,7 +6,7 @@
 
 #include "plugin/python/native/json_text.h"
 #include "plugin/python/native/python_call.h"
-#include "plugin/python/native/table_options.h"
+#include "plugin/python/native/python_values.h"
 #include "plugin/python/native/tls_files.h"
 
 TpsRemoteTables *

@@ -29,6 +29,7 @@ from ctypes import (
 from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, Iterable, List, NamedTuple
 from typing import Optional, Tuple
 
+from thriftps._methods import MEMBERS, METHODS
 from thriftps.errors import InvalidArgument
 
 MAX_DIMS = 8
@@ -214,32 +215,31 @@ def _to_fields(members: Members) -> List[Tuple[str, Any]]:
 
 _VIEW = Kind(TensorView)
 
+# Kinds by their names in _methods.py.
+_KINDS = {
+    "bytes": _BYTES,
+    "flag": _FLAG,
+    "i32": _INT32,
+    "i64": INT64,
+    "ms_i32": _WAIT,
+    "ms_i64": Kind(c_int64, _to_ms),
+    "number": _NUMBER,
+    "number_or_unset": _NUMBER_OR_UNSET,
+    "size": _SIZE,
+    "text": _TEXT,
+    "texts": _TEXTS,
+    "u32": _UINT32,
+    "views": Kind(POINTER(TensorView)),
+}
+
 
 class Initializer(Struct):
-    members = (
-        ("kind", _INT32),
-        ("low", _NUMBER_OR_UNSET),
-        ("high", _NUMBER_OR_UNSET),
-        ("mean", _NUMBER_OR_UNSET),
-        ("stdev", _NUMBER_OR_UNSET),
-        ("seed", INT64),
-    )
+    members = tuple((name, _KINDS[kind]) for name, kind in MEMBERS["Initializer"])
     _fields_ = _to_fields(members)
 
 
 class OptimizerSpec(Struct):
-    members = (
-        ("kind", _INT32),
-        ("lr", _NUMBER),
-        ("momentum", _NUMBER_OR_UNSET),
-        ("weight_decay", _NUMBER_OR_UNSET),
-        ("epsilon", _NUMBER_OR_UNSET),
-        ("beta1", _NUMBER_OR_UNSET),
-        ("beta2", _NUMBER_OR_UNSET),
-        ("l1", _NUMBER_OR_UNSET),
-        ("l2", _NUMBER_OR_UNSET),
-        ("beta", _NUMBER_OR_UNSET),
-    )
+    members = tuple((name, _KINDS[kind]) for name, kind in MEMBERS["Optimizer"])
     _fields_ = _to_fields(members)
 
 
@@ -314,8 +314,11 @@ STRUCTS = (
 # ---- functions ----
 
 
-_VIEWS = Kind(POINTER(TensorView))
+_VIEWS = _KINDS["views"]
 _TABLES = Kind(POINTER(Table))
+_KINDS.update(
+    gradient=Kind(POINTER(Gradient)), optimizer=Kind(POINTER(OptimizerSpec)), tables=_TABLES
+)
 _OPTIONS = (("tls", Kind(POINTER(Tls))), ("failed", Kind(POINTER(c_void_p))))
 
 
@@ -341,51 +344,10 @@ CALLS: Dict[str, Members] = {
     "tables_lookup_rows": _call(("table", _TEXT), ("ids", _VIEWS)),
     "tables_apply_rows": _call(("table", _TEXT), ("ids", _VIEWS), ("gradients", _VIEWS)),
     "client_new": (("address", _TEXT), ("no_shared_memory", _FLAG), *_OPTIONS),
-    "describe": _call(),
-    "get_metrics": _call(),
-    "clear_metrics": _call(),
-    "set_log_level": _call(("levels", _TEXT)),
-    "forget_push_clients": _call(("tenant", _TEXT), ("idle", Kind(c_int64, _to_ms))),
-    "average_gradient": _call(
-        ("trainer", _INT32),
-        ("batch", INT64),
-        ("bucket", _INT32),
-        ("gradient", Kind(POINTER(Gradient))),
-    ),
-    "reset_state": _call(),
-    "init_model": _call(
-        ("names", _TEXTS),
-        ("parameters", _VIEWS),
-        ("n_parameters", _UINT32),
-        ("optimizer", Kind(POINTER(OptimizerSpec))),
-    ),
-    "get_model": _call(),
-    "update_model": _call(
-        ("trainer", _INT32),
-        ("gradients", _VIEWS),
-        ("n_gradients", _UINT32),
-        ("version", INT64),
-        ("push client", _TEXT),
-        ("sequence", INT64),
-    ),
-    "put": _call(("key", _TEXT), ("value", _BYTES), ("n_bytes", _SIZE)),
-    "get": _call(("key", _TEXT), ("wait", _WAIT)),
-    "add": _call(("key", _TEXT), ("amount", INT64), ("push client", _TEXT), ("sequence", INT64)),
-    "remove": _call(("prefix", _TEXT)),
-    "flush": _call(),
-    "snapshot": _call(("incremental", _FLAG)),
-    "restore": _call(("snapshots", _TEXTS), ("tables", _TABLES), ("n_tables", _UINT32)),
-    "import_table": _call(("table", _TABLES), ("files", _TEXTS), ("tensor", _TEXT)),
-    "read_log": _call(("cursor", INT64), ("max_bytes", _INT32), ("wait", _WAIT)),
-    "lookup_rows_with_lsns": _call(("table", _TEXT), ("ids", _VIEWS)),
-    "assign_rows": _call(
-        ("table", _TEXT),
-        ("ids", _VIEWS),
-        ("values", _VIEWS),
-        ("lsn", INT64),
-        ("push client", _TEXT),
-        ("sequence", INT64),
-    ),
+    **{
+        name: _call(*((each, _KINDS[kind]) for each, kind in parameters))
+        for name, parameters in METHODS.items()
+    },
 }
 
 # Functions whose arguments are made by this package.

@@ -81,11 +81,11 @@ class Server(Client):
 
     def describe(self, *, timeout: Optional[float] = None) -> Dict[str, Any]:
         """Name, version, services, devices, limits, and the state of the data directory."""
-        return self._run(_to_json, None, lib.describe, timeout)
+        return self._run(_to_info, None, lib.describe, timeout)
 
     def metrics(self, *, timeout: Optional[float] = None) -> List[Dict[str, Any]]:
         """Times that the server has measured since the last clear_metrics(), in milliseconds."""
-        return self._run(_to_json, None, lib.get_metrics, timeout)
+        return self._run(_to_json, None, lib.get_metrics, timeout, False)
 
     def clear_metrics(self, *, timeout: Optional[float] = None) -> None:
         """Discards the times that metrics() returns."""
@@ -235,14 +235,14 @@ class Server(Client):
         return call(
             _to_model,
             kept,
-            lib.update_model,
+            lib.update_and_fetch_model,
             timeout,
             trainer,
             views,
             len(views),
-            version,
             self._name,
             next(self._sequence),
+            version,
         )
 
     # ---- rendezvous ----
@@ -423,6 +423,13 @@ def _to_table(
 
 def _to_json(reply: Reply) -> Any:
     return json.loads(reply.contents.text)
+
+
+def _to_info(reply: Reply) -> Any:
+    info = _to_json(reply)
+    if "durability" in info:
+        info["durability"]["phase"] = info["durability"]["phase"].lower()
+    return info
 
 
 def _to_text(reply: Reply) -> str:

@@ -16,7 +16,9 @@
 #include <string>
 #include <vector>
 
+#include "plugin/python/native/flat_functions.h"
 #include "plugin/python/native/json_text.h"
+#include "plugin/wire/wire_node.h"
 #include "runtime/base/error.h"
 #include "runtime/base/metrics.h"
 #include "tests/plugin/server/memory/plugin_server.h"
@@ -272,8 +274,8 @@ TEST_F (NativeTest, Models)
                  .Wait ()
                  .code,
              0);
-  Call update (
-      tps_python_update_model (client_, 0, parameters, 2, 1, "native-test", 1, kTimeoutNs));
+  Call update (tps_python_update_and_fetch_model (client_, 0, parameters, 2, "native-test", 1, 1,
+                                                  kTimeoutNs));
   EXPECT_EQ (update.Wait ().number, 2);
   EXPECT_STREQ (update.Wait ().names[1], "b");
   EXPECT_EQ (update.Floats (0), std::vector<float> (6, 0.0f));
@@ -300,7 +302,8 @@ TEST_F (NativeTest, CallsThatNeedADataDirectoryAreRefusedWithoutOne)
 
   EXPECT_THAT (Call (tps_python_describe (client_, kTimeoutNs)).Wait ().text,
                HasSubstr ("\"EmbeddingTable\""));
-  EXPECT_THAT (Call (tps_python_get_metrics (client_, kTimeoutNs)).Wait ().text, HasSubstr ("["));
+  EXPECT_THAT (Call (tps_python_get_metrics (client_, FALSE, kTimeoutNs)).Wait ().text,
+               HasSubstr ("["));
   EXPECT_NE (Call (tps_python_flush (client_, kTimeoutNs)).Wait ().code, 0);
   EXPECT_NE (Call (tps_python_snapshot (client_, TRUE, kTimeoutNs)).Wait ().code, 0);
   EXPECT_NE (Call (tps_python_restore (client_, none, nullptr, 0, kTimeoutNs)).Wait ().code, 0);
@@ -341,7 +344,7 @@ TEST (Json, KeepsInfinities)
       reinterpret_cast<GDestroyNotify> (tps_metric_summary_free));
 
   g_ptr_array_add (summaries, tps_metric_summary_new ("type", "name", samples, 2));
-  GString *text = tps_python_metrics_to_json (summaries);
+  GString *text = tps_python_to_json (tps_get_metrics_rpc.result, &summaries);
   EXPECT_THAT (text->str, HasSubstr ("\"min_ms\":1,\"max_ms\":1e999,\"mean_ms\":1e999"));
   g_string_free (text, TRUE);
 }

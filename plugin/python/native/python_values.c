@@ -1,0 +1,99 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/python/native/python_values.h"
+
+#include "runtime/base/error.h"
+
+void
+tps_python_borrow (TpsTensor *tensor, const TpsTensorView *view)
+{
+  gsize n_bytes = tps_shape_n_bytes (&view->shape);
+  gpointer data = (gpointer) (gsize) view->data;
+
+  tps_tensor_init_take (tensor, &view->shape,
+                        tps_buffer_new_foreign (data, n_bytes, NULL, NULL, NULL), 0);
+}
+
+TpsTensorList
+tps_python_borrow_list (const TpsTensorView *views, guint n_views)
+{
+  TpsTensorList list = { n_views, g_new0 (TpsTensor, n_views) };
+
+  for (guint i = 0; i < n_views; i++)
+    tps_python_borrow (&list.tensors[i], &views[i]);
+  return list;
+}
+
+TpsNamedTensor *
+tps_python_borrow_named (const gchar *const *names, const TpsTensorView *views, guint n_views)
+{
+  TpsNamedTensor *tensors = g_new0 (TpsNamedTensor, n_views);
+
+  for (guint i = 0; i < n_views; i++)
+    {
+      tensors[i].name = g_strdup (names[i]);
+      tps_python_borrow (&tensors[i].tensor, &views[i]);
+    }
+  return tensors;
+}
+
+void
+tps_python_borrow_gradient (TpsGradient *to, const TpsPythonGradient *from)
+{
+  to->kind = (TpsGradientKind) from->kind;
+  to->weight = from->weight;
+  to->rows = from->rows;
+  if (to->kind == TPS_GRADIENT_DENSE)
+    tps_python_borrow (&to->dense, &from->dense);
+  else if (to->kind == TPS_GRADIENT_SPARSE)
+    {
+      tps_python_borrow (&to->indices, &from->indices);
+      tps_python_borrow (&to->values, &from->values);
+    }
+}
+
+gboolean
+tps_python_table_to_spec (const TpsPythonTable *table, TpsTableSpec *spec, GError **error)
+{
+  tps_table_spec_init (spec, table->name, table->rows, table->dim);
+  spec->dtype = (TpsDType) table->dtype;
+  spec->rounding = (TpsRounding) table->rounding;
+  spec->initializer = table->initializer;
+  spec->optimizer = table->optimizer;
+  spec->durability = (TpsDurability) table->durability;
+  if (table->place == NULL || tps_table_place_parse (table->place, &spec->place))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "table %s: \"%s\" is not a device, expected \"cpu\", \"cuda:0\" or \"cuda:0/host\"",
+               table->name, table->place);
+  return FALSE;
+}
+
+gboolean
+tps_python_tables_to_specs (const TpsPythonTable *tables, guint n_tables, TpsTableSpecs *specs,
+                            GError **error)
+{
+  for (guint i = 0; i < n_tables; i++)
+    {
+      g_auto (TpsTableSpec) spec = { 0 };
+
+      if (!tps_python_table_to_spec (&tables[i], &spec, error)
+          || !tps_table_specs_add (specs, &spec, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+const gsize *
+tps_python_get_sizes (void)
+{
+  static const gsize sizes[] = {
+    sizeof (TpsTensorView),  sizeof (TpsPythonReply),
+    sizeof (TpsInitializer), sizeof (TpsOptimizerSpec),
+    sizeof (TpsPythonTable), sizeof (TpsBagQuery),
+    sizeof (TpsBagGradient), sizeof (TpsPythonGradient),
+    sizeof (TpsPythonTls),   0,
+  };
+
+  return sizes;
+}

@@ -1,0 +1,29 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Values as Python passes them, converted to those of the runtime. Elements of tensors are
+ * borrowed. Private to this folder. Thread: any. */
+
+#pragma once
+
+#include "plugin/python/native/native.h"
+#include "plugin/wire/wire_tensor.h"
+#include "runtime/tensor/model_version.h"
+
+G_BEGIN_DECLS
+
+/* Initialize a tensor, and arrays of tensors with and without names. The caller must clear them. */
+void tps_python_borrow (TpsTensor *tensor, const TpsTensorView *view);
+TpsTensorList tps_python_borrow_list (const TpsTensorView *views, guint n_views);
+TpsNamedTensor *tps_python_borrow_named (const gchar *const *names, const TpsTensorView *views,
+                                         guint n_views);
+
+/* Initializes a gradient, which must be zero. */
+void tps_python_borrow_gradient (TpsGradient *to, const TpsPythonGradient *from);
+
+/* Convert `table` to `spec`, and append `tables` to `specs`. Both must be zero before the call; the
+ * caller must clear them, even after a failure. Errors: INVALID_ARGUMENT if a place is wrong. */
+gboolean tps_python_table_to_spec (const TpsPythonTable *table, TpsTableSpec *spec, GError **error);
+gboolean tps_python_tables_to_specs (const TpsPythonTable *tables, guint n_tables,
+                                     TpsTableSpecs *specs, GError **error);
+
+G_END_DECLS
