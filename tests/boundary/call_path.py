@@ -10,7 +10,8 @@ server in which gdb stops at the beginning of every function. Counted is what ru
 of epoll_wait() to the first function of runtime/server/averaging or runtime/server/tables, on the
 thread of the connection and on that of the worker:
 
-  functions, files   that run; the compiler has inlined some small functions of their own file
+  functions, files   that run; the compiler has inlined some small functions of their own
+                     file
   climbs             calls of a function of a higher layer (LAYERS of tests/lint/include_law_test.py)
                      by one of a lower layer, which are calls through pointers
 
