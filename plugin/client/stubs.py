@@ -8,7 +8,7 @@ The rest of the contract has clients of its own, or prepares calls.
 import sys
 
 from contract import Contract
-from wire import LISTS, Writer, c_type, comment, join
+from wire import Writer, c_type, comment, join, result_type
 
 SERVICES = ("Durability", "EmbeddingTable", "Node", "ParameterServer", "Rendezvous", "Trainer")
 NAMES = {"Trainer.cancel": "cancel_train", "Trainer.status": "get_train_status"}
@@ -82,10 +82,9 @@ def repeats(method):
 
 def result_of(method):
     """(C type of the result, whether the function returns it)."""
-    type_ = method.result
-    if type_ is None:
+    if method.result is None:
         return None, False
-    kind = LISTS.get(type_.elem.name, "GPtrArray *") if type_.id == "list" else c_type(type_)
+    kind = result_type(method.result)
     return kind, kind.endswith("*")
 
 

@@ -67,6 +67,7 @@ PLAIN = ("TpsInitializer", "TpsOptimizerSpec", "TpsSharedSlice")
 
 # Lists whose C type is a struct of its own.
 LISTS = {"TableSpec": "TpsTableSpecs", "Tensor": "TpsTensorList"}
+POINTERS = ("MetricSummary",)  # whose lists are GPtrArrays
 
 # Structs that may be absent: the member that is then NULL.
 OPTIONAL = {"PushId": "client"}
@@ -200,6 +201,19 @@ def c_type(type_, size=None):
         return SCALARS[type_.id]
     return {"string": "gchar *", "binary": "guint8" if size else "GBytes *",
             "map": "GHashTable *"}[type_.id]
+
+
+def result_type(type_):
+    """The C type of a result."""
+    if type_.id != "list":
+        return c_type(type_)
+    if type_.elem.id == "string":
+        return "gchar **"
+    if type_.elem.name in LISTS:
+        return LISTS[type_.elem.name]
+    if type_.elem.name in POINTERS:
+        return "GPtrArray *"
+    raise ValueError("no C type for a list of %s as a result: see LISTS" % c_type(type_.elem))
 
 
 def join(kind, name):
@@ -356,7 +370,7 @@ class Writer:
         name = owner.replace(".", "_").lower() + "_list"
         kind, of = self.kind_of(type_.elem, field, owner)
         form = "STRV" if type_.elem.id == "string" else \
-            "PTR_ARRAY" if type_.elem.name == "MetricSummary" else "COUNTED"
+            "PTR_ARRAY" if type_.elem.name in POINTERS else "COUNTED"
         clear = ", .clear = tps_metric_summary_free_value" if form == "PTR_ARRAY" else ""
         self.source.append(
             "static const TpsList %s = { .elem = { .kind = &%s, .of = %s }, .form = TPS_LIST_%s, "
@@ -438,10 +452,7 @@ class Writer:
         """A comment, "arguments -> result", with the C types."""
         arguments = self.arguments_struct(method) or \
             "".join(c_type(each.type) for each in method.arguments)
-        type_, result = method.result, ""
-        if type_ is not None:
-            result = "-> " + (LISTS.get(type_.elem.name, "GPtrArray *") if type_.id == "list"
-                              else c_type(type_))
+        result = "" if method.result is None else "-> " + result_type(method.result)
         text = " ".join(each for each in (arguments, result) if each)
         return " /* %s */" % text if text else ""
 
@@ -454,16 +465,14 @@ class Writer:
                         "  " + statement, "}", ""]
         return function
 
-    def result_type(self, type_):
-        """(C type of a result, the statement that frees it)."""
-        if type_.id == "list" and type_.elem.name not in LISTS:
-            return "GPtrArray *", "g_clear_pointer (value, g_ptr_array_unref);"
-        if type_.id == "list":
-            kind = LISTS[type_.elem.name]
-            return kind, snake(kind) + "_clear (value);"
-        if type_.name == "Model":
-            return c_type(type_), "g_clear_pointer (value, tps_model_version_unref);"
-        return c_type(type_), self.clear_pointed(type_)
+    def clear_result(self, type_):
+        """The statement that frees a result at the pointer `value`."""
+        kind = result_type(type_)
+        free = {"GPtrArray *": "g_ptr_array_unref", "gchar **": "g_strfreev",
+                "TpsModelVersion *": "tps_model_version_unref"}.get(kind)
+        if free:
+            return "g_clear_pointer (value, %s);" % free
+        return snake(kind) + "_clear (value);" if type_.id == "list" else self.clear_pointed(type_)
 
     def clear_pointed(self, type_):
         """The statement that frees the value at the pointer `value`."""
@@ -483,7 +492,7 @@ class Writer:
             text += ", .n_argument_bytes = sizeof (%s), .clear_arguments = %s" % (
                 kind, self.write_clear("clear_%s_arguments" % name, kind, clear))
         if method.result is not None:
-            kind, clear = self.result_type(method.result)
+            kind, clear = result_type(method.result), self.clear_result(method.result)
             text += ", .n_result_bytes = sizeof (%s), .clear_result = %s" % (
                 kind, self.write_clear("clear_%s_result" % name, kind, clear))
         return text

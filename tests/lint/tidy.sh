@@ -25,7 +25,7 @@ for idl in thrift/*.thrift bench/peers/*.thrift; do
   /usr/bin/thrift --gen c_glib -out "$generated" "$idl"
 done
 sed -i -E 's/\<toString_/tps_wire_toString_/g' "$generated"/*
-mkdir -p "$generated"/{json,plugin/client,plugin/glib,plugin/service,plugin/wire}
+mkdir -p "$generated"/{json,plugin/{client,glib,python/native,service,wire}}
 for idl in thrift/*.thrift; do
   /usr/bin/thrift --gen json -out "$generated/json" "$idl"
 done
