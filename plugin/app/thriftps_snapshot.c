@@ -12,7 +12,6 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/options.h"
-#include "runtime/server/snapshot/export.h"
 #include "runtime/server/snapshot/snapshot_tables.h"
 
 typedef struct

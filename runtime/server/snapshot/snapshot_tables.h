@@ -5,9 +5,10 @@
 
 #pragma once
 
+#include "runtime/server/snapshot/snapshot.h"
+#include "runtime/server/log/disk.h"
 #include "runtime/base/budget.h"
 #include "runtime/embedding/table_spec.h"
-#include "runtime/server/log/disk.h"
 
 G_BEGIN_DECLS
 
@@ -34,5 +35,13 @@ GStrv tps_snapshot_tables_list_files (const TpsSnapshotTables *tables, const gch
                                       GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSnapshotTables, tps_snapshot_tables_free)
+
+/* Writes the tables of the snapshots at `paths` (tps_snapshot_locate()), which must be those of all
+ * shards, as one snapshot into folder `to`, which must not contain a snapshot. Each table is one
+ * file, with all rows in the order of their ids; increments are merged. Holds all tables in memory.
+ * Push ids and models are left out. Sets `info`. Blocks. Errors: ALREADY_EXISTS (`to`), those of
+ * tps_snapshot_locate(), tps_table_import() and tps_snapshot_write(). */
+gboolean tps_snapshot_export (TpsDisk *disk, const gchar *const *paths, guint n_paths,
+                              const gchar *to, TpsSnapshotInfo *info, GError **error);
 
 G_END_DECLS

@@ -5,7 +5,7 @@
 #include <glib/gstdio.h>
 #include <sys/wait.h>
 
-#include "runtime/server/snapshot/export.h"
+#include "runtime/server/snapshot/snapshot_tables.h"
 #include "tests/runtime/server/snapshot/snapshot_fixture.h"
 
 using namespace snapshot_test;

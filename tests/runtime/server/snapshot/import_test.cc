@@ -2,7 +2,7 @@
 
 /* Imports of tables from safetensors and NumPy files. */
 
-#include "runtime/server/snapshot/export.h"
+#include "runtime/server/snapshot/snapshot_tables.h"
 #include "runtime/server/snapshot/import.h"
 #include "tests/runtime/server/snapshot/snapshot_fixture.h"
 
