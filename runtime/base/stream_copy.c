@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-#include "runtime/base/block_work.h"
+#include "runtime/base/parallel.h"
 #include "runtime/base/cores.h"
 #include "runtime/base/sync.h"
 #include "runtime/machine/tuning.h"

@@ -8,7 +8,7 @@
  * group and queue have more jobs, each then joins the end of its ring. Short jobs come before long
  * ones. The bound of the long lane leaves a thread for short jobs. cancel() moves the jobs of a
  * queue that have a `cancel` to the pool's own queue, where this function runs instead of the job.
- * One more thread runs timers (timers.h).
+ * One more thread runs timers.
  *
  * Every step takes constant time, except a cancellation, which visits the jobs of the queue. The
  * functions through which each job passes are inline. */
@@ -19,7 +19,28 @@
 #include "runtime/base/magazine.h"
 #include "runtime/base/sync.h"
 #include "runtime/base/thread.h"
-#include "runtime/base/timers.h"
+
+typedef void (*TpsTimerFunc) (gpointer user_data);
+
+/* One-shot timers, ordered by deadline and run by one thread. Their functions are called without
+ * the lock, so they may add and cancel timers. Adding and cancelling take logarithmic time. */
+typedef struct
+{
+  TpsMutex lock;     /* guards everything below */
+  TpsCond clock;     /* the earliest deadline has changed, or the thread must stop */
+  GTree *timers;     /* Timer -> Timer, by deadline, then id; owns them */
+  GHashTable *by_id; /* &timer->id -> Timer */
+  guint64 last_id;
+  gboolean stops;
+} TpsTimers;
+
+typedef struct
+{
+  gint64 deadline_ns;
+  guint64 id;
+  TpsTimerFunc func;
+  gpointer user_data;
+} Timer;
 
 typedef struct TpsJob TpsJob;
 
@@ -112,6 +133,132 @@ static _Thread_local TpsMagazine job_magazine;
 static _Thread_local const TpsWorkerPool *current_pool;
 static _Thread_local TpsLane current_lane;
 
+/* Orders timers by deadline. Timers of equal deadlines are ordered by creation. */
+static gint
+compare_timers (gconstpointer a, gconstpointer b, gpointer user_data)
+{
+  const Timer *left = a;
+  const Timer *right = b;
+
+  if (left->deadline_ns != right->deadline_ns)
+    return left->deadline_ns < right->deadline_ns ? -1 : 1;
+  return left->id < right->id ? -1 : left->id > right->id;
+}
+
+/* Returns the timer with the earliest deadline; NULL if there is no timer. The lock is held. */
+static Timer *
+earliest_timer (TpsTimers *timers)
+{
+  GTreeNode *node = g_tree_node_first (timers->timers);
+
+  return node == NULL ? NULL : g_tree_node_key (node);
+}
+
+/* Removes and frees `timer`, and returns a copy. The table uses the id in the timer as its key, so
+ * its entry must be removed first. The lock is held. */
+static Timer
+take_timer (TpsTimers *timers, Timer *timer)
+{
+  Timer taken = *timer;
+
+  g_hash_table_remove (timers->by_id, &timer->id);
+  g_tree_remove (timers->timers, timer);
+  return taken;
+}
+
+/* Initialises an empty set of timers, in the caller's storage. One thread must call run(). */
+static void
+timers_init (TpsTimers *timers)
+{
+  *timers = (TpsTimers) {
+    .timers = g_tree_new_full (compare_timers, NULL, g_free, NULL),
+    .by_id = g_hash_table_new (g_int64_hash, g_int64_equal),
+  };
+  tps_mutex_init (&timers->lock);
+  tps_cond_init (&timers->clock);
+}
+
+/* Frees timers that have not begun; they never run. run() must have returned. */
+static void
+timers_clear (TpsTimers *timers)
+{
+  g_hash_table_unref (timers->by_id);
+  g_tree_unref (timers->timers);
+  tps_cond_clear (&timers->clock);
+  tps_mutex_clear (&timers->lock);
+}
+
+/* Calls `func` once, from run(), at or soon after `deadline_ns` (monotonic). Returns an id, never
+ * 0. Never blocks. Thread: any. */
+static guint64
+timers_add (TpsTimers *timers, gint64 deadline_ns, TpsTimerFunc func, gpointer user_data)
+{
+  Timer *timer = g_new (Timer, 1);
+  guint64 id;
+
+  *timer = (Timer) { .deadline_ns = deadline_ns, .func = func, .user_data = user_data };
+  tps_mutex_lock (&timers->lock);
+  id = timer->id = ++timers->last_id;
+  g_tree_insert (timers->timers, timer, timer);
+  g_hash_table_insert (timers->by_id, &timer->id, timer);
+  /* The timer thread must not sleep beyond the new deadline. */
+  if (earliest_timer (timers) == timer)
+    tps_cond_signal (&timers->clock);
+  tps_mutex_unlock (&timers->lock);
+  return id;
+}
+
+/* Returns TRUE if the timer had not begun; it never runs then. Returns FALSE if it has run or is
+ * running. Does not wait. Thread: any. */
+static gboolean
+timers_cancel (TpsTimers *timers, guint64 id)
+{
+  Timer *timer;
+
+  tps_mutex_lock (&timers->lock);
+  timer = g_hash_table_lookup (timers->by_id, &id);
+  if (timer != NULL)
+    take_timer (timers, timer);
+  tps_mutex_unlock (&timers->lock);
+  return timer != NULL;
+}
+
+/* Runs timers until stop(). Thread: one. */
+static void
+timers_run (TpsTimers *timers)
+{
+  tps_mutex_lock (&timers->lock);
+  while (!timers->stops)
+    {
+      Timer *timer = earliest_timer (timers);
+
+      if (timer == NULL)
+        tps_cond_wait (&timers->clock, &timers->lock);
+      else if (timer->deadline_ns <= tps_clock_now_ns ())
+        {
+          Timer due = take_timer (timers, timer);
+
+          tps_mutex_unlock (&timers->lock);
+          due.func (due.user_data);
+          tps_mutex_lock (&timers->lock);
+        }
+      else
+        tps_cond_wait_until (&timers->clock, &timers->lock, timer->deadline_ns);
+    }
+  tps_mutex_unlock (&timers->lock);
+}
+
+/* Ends run() after the timer that is running, if any. Timers may still be added and cancelled, but
+ * no more timers run. Does not wait. Thread: any. */
+static void
+timers_stop (TpsTimers *timers)
+{
+  tps_mutex_lock (&timers->lock);
+  timers->stops = TRUE;
+  tps_cond_broadcast (&timers->clock);
+  tps_mutex_unlock (&timers->lock);
+}
+
 /* Makes an empty list. */
 static inline void
 job_list_init (TpsJobList *list)
@@ -135,7 +282,7 @@ worker_pool_unref (TpsWorkerPool *pool)
 {
   if (!tps_refcount_dec (&pool->refcount))
     return;
-  tps_timers_clear (&pool->timers);
+  timers_clear (&pool->timers);
   tps_cond_clear (&pool->settled);
   tps_cond_clear (&pool->work);
   tps_mutex_clear (&pool->lock);
@@ -489,7 +636,7 @@ run_worker (void *user_data)
 static void *
 run_timers (void *user_data)
 {
-  tps_timers_run (&((TpsWorkerPool *) user_data)->timers);
+  timers_run (&((TpsWorkerPool *) user_data)->timers);
   return NULL;
 }
 
@@ -517,7 +664,7 @@ tps_worker_pool_try_new (const gchar *name, guint n_threads, GError **error)
   tps_mutex_init (&pool->lock);
   tps_cond_init (&pool->work);
   tps_cond_init (&pool->settled);
-  tps_timers_init (&pool->timers);
+  timers_init (&pool->timers);
   for (guint i = 0; i < TPS_N_LANES; i++)
     {
       job_list_init (&pool->lanes[i].own);
@@ -546,7 +693,7 @@ tps_worker_pool_new (const gchar *name, guint n_threads)
 void
 tps_worker_pool_free (TpsWorkerPool *pool)
 {
-  tps_timers_stop (&pool->timers);
+  timers_stop (&pool->timers);
   if (pool->has_timer_thread)
     tps_sync_check (pthread_join (pool->timer_thread, NULL));
 
@@ -661,11 +808,11 @@ guint64
 tps_worker_pool_add_timer (TpsWorkerPool *pool, gint64 deadline_ns, TpsJobFunc func,
                            gpointer user_data)
 {
-  return tps_timers_add (&pool->timers, deadline_ns, func, user_data);
+  return timers_add (&pool->timers, deadline_ns, func, user_data);
 }
 
 gboolean
 tps_worker_pool_cancel_timer (TpsWorkerPool *pool, guint64 timer_id)
 {
-  return tps_timers_cancel (&pool->timers, timer_id);
+  return timers_cancel (&pool->timers, timer_id);
 }

@@ -19,7 +19,7 @@
 #include "runtime/base/answer_queue.h"
 #include "runtime/server/averaging/averaging.h"
 #include "runtime/server/averaging/server_kind.h"
-#include "runtime/base/block_work.h"
+#include "runtime/base/parallel.h"
 #include "runtime/device/device_memory.h"
 #include "runtime/base/error.h"
 #include "runtime/base/host_memory.h"

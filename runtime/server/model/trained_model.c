@@ -17,7 +17,7 @@
 
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/device/cpu/optimizer/optimizer.h"
-#include "runtime/base/block_work.h"
+#include "runtime/base/parallel.h"
 #include "runtime/base/error.h"
 #include "runtime/server/push_digest.h"
 #include "runtime/base/sync.h"

@@ -14,7 +14,7 @@
 #include "runtime/trainer/nn/device_tensor.h"
 #include "runtime/trainer/nn/linear_model.h"
 #include "runtime/trainer/nn/staged_tensor.h"
-#include "runtime/base/ziggurat.h"
+#include "runtime/base/rng.h"
 #include "runtime/server/push_digest.h"
 #include "runtime/base/sync.h"
 #include "runtime/trainer/batch_update/model_call.h"

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/base/block_work.h"
+#include "runtime/base/parallel.h"
 
 #include <atomic>
 #include <condition_variable>

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-#include "runtime/base/ziggurat.h"
+#include "runtime/base/rng.h"
 
 #include <algorithm>
 #include <cmath>

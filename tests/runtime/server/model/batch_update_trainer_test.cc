@@ -16,7 +16,7 @@
 #include "runtime/base/error.h"
 #include "runtime/trainer/nn/criterion.h"
 #include "runtime/trainer/nn/linear_model.h"
-#include "runtime/base/ziggurat.h"
+#include "runtime/base/rng.h"
 #include "runtime/server/model/model_server.h"
 #include "tests/runtime/fake_device/fake_device.h"
 #include "tests/runtime/server/model/models.h"
