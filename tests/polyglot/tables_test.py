@@ -63,8 +63,8 @@ class Methods(unittest.TestCase):
             query([1, 2], [0], weights=[0.5, 4.0])])
         self.assertEqual((sums.dtype, sums.shape), (DType.FLOAT32, [2, DIM]))
         self.assertEqual(floats(sums.data), [3.0] * DIM + [1.0] * DIM)
-        # The second bag is empty.
-        self.assertEqual(floats(means.data), [1.5] * DIM + [0.0] * (2 * DIM))
+        # The second and the last bag are empty.
+        self.assertEqual(floats(means.data), [1.5] * DIM + [0.0] * (3 * DIM))
         self.assertEqual(floats(weighted.data), [5.0] * DIM)
 
         calls.apply_bag_gradients(
