@@ -65,27 +65,26 @@ def read_lines(program):
     readelf.wait()
 
 
-def read_segments(program):
-    """(address, end, offset in the file) of the code."""
-    text = subprocess.run(["readelf", "-lW", program], stdout=subprocess.PIPE, text=True,
+def read_text(program):
+    """(address, end, offset in the file) of the code. Lines of functions that the linker has left
+    out have addresses outside of it."""
+    text = subprocess.run(["readelf", "-SW", program], stdout=subprocess.PIPE, text=True,
                           check=True).stdout
-    for fields in (line.split() for line in text.splitlines()):
-        if fields[:1] == ["LOAD"] and "E" in fields[6:-1]:
-            begin, offset, n = int(fields[2], 16), int(fields[1], 16), int(fields[4], 16)
-            yield begin, begin + n, offset
+    match = re.search(r"\] \.text\s+PROGBITS\s+(\w+)\s+(\w+)\s+(\w+)", text)
+    begin, offset, n = (int(digits, 16) for digits in match.groups())
+    return begin, begin + n, offset
 
 
 def write_sites(program, work, numbers):
     """The places of breakpoints, for line_marks.c."""
     with open(program, "rb") as file:
         data = file.read()
-    segments = list(read_segments(program))
+    begin, end, offset = read_text(program)
     sites = set()
     for source, line, address in read_lines(program):
-        for begin, end, offset in segments:
-            if begin <= address < end:
-                number = numbers.setdefault((source, line), len(numbers))
-                sites.add((address, number, data[offset + address - begin]))
+        if begin <= address < end:
+            number = numbers.setdefault((source, line), len(numbers))
+            sites.add((address, number, data[offset + address - begin]))
     if sites:
         status = os.stat(program)
         with open(os.path.join(work, "%d-%d" % (status.st_dev, status.st_ino)), "wb") as file:

@@ -105,7 +105,17 @@ def run_alone(seconds, script):
             if not list_descendants(os.getpid()):
                 break
         time.sleep(0.02)
+    unmount(os.environ["MUTANTS_TMP"])
     return code if code >= 0 else 128 - code
+
+
+def unmount(folder):
+    """Takes away the file systems that the killed processes of a test have left in its folder."""
+    with open("/proc/self/mounts", encoding="utf-8") as mounts:
+        places = [line.split()[1] for line in mounts]
+    for place in places:
+        if place.startswith(folder + "/"):
+            subprocess.run(["umount", "-l", place], stderr=subprocess.DEVNULL)
 
 
 class Work:
@@ -229,6 +239,7 @@ class Runner:
         self.path = self.work.path("passed.json")
         self.passed = json.loads(read(self.path)) if os.path.exists(self.path) else {}
         self.lock = threading.Lock()
+        self.is_stopped = False
 
     def tests_of(self, mutant):
         return sorted((label for label, test in self.reached.items()
@@ -258,6 +269,8 @@ class Runner:
         write_json(self.path, self.passed)
 
     def run(self, mutant):
+        if self.is_stopped:
+            return
         end = time.monotonic() + self.arguments.seconds
         tests = self.tests_of(mutant)
         mutant["tests_that_reach_it"] = len(tests)
@@ -266,7 +279,7 @@ class Runner:
         for label in tests:
             if label in self.passed.get(str(mutant["number"]), ()):
                 continue
-            if time.monotonic() > end:
+            if time.monotonic() > end or self.is_stopped:
                 mutant["result"] = "not found yet"
                 break
             if self.try_test(mutant, label):
@@ -292,7 +305,10 @@ class Runner:
         # Bugs of all groups from the beginning.
         todo.sort(key=lambda mutant: (mutant["result"] == "not found yet", mutant["number"] % 40))
         with concurrent.futures.ThreadPoolExecutor(self.arguments.jobs) as pool:
-            list(pool.map(self.run, todo))
+            try:
+                list(pool.map(self.run, todo))
+            except KeyboardInterrupt:
+                self.is_stopped = True  # when the running tests have ended
 
 
 def show(path):
