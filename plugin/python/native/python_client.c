@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "plugin/python/native/python_call.h"
-#include "plugin/python/native/tls_files.h"
+#include "plugin/python/native/python_values.h"
 
 TpsClient *
 tps_python_client_new (const gchar *address, gboolean no_shared_memory, const TpsPythonTls *tls,

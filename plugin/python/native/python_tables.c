@@ -7,7 +7,6 @@
 #include "plugin/python/native/json_text.h"
 #include "plugin/python/native/python_call.h"
 #include "plugin/python/native/python_values.h"
-#include "plugin/python/native/tls_files.h"
 
 TpsRemoteTables *
 tps_python_tables_new (const gchar *const *addresses, guint n_addresses, const gchar *client,

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "plugin/net/tls/tls.h"
 #include "plugin/python/native/native.h"
 #include "plugin/wire/wire_tensor.h"
 #include "runtime/tensor/model_version.h"
@@ -25,5 +26,10 @@ void tps_python_borrow_gradient (TpsGradient *to, const TpsPythonGradient *from)
 gboolean tps_python_table_to_spec (const TpsPythonTable *table, TpsTableSpec *spec, GError **error);
 gboolean tps_python_tables_to_specs (const TpsPythonTable *tables, guint n_tables,
                                      TpsTableSpecs *specs, GError **error);
+
+/* Reads the files named in `files` into `*tls`, which must be NULL before the call and belongs to
+ * the caller. `*tls` stays NULL if `files` is NULL, or after an error. Errors: those of
+ * tps_tls_new(). */
+gboolean tps_python_read_tls (const TpsPythonTls *files, TpsTls **tls, GError **error);
 
 G_END_DECLS
