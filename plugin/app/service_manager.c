@@ -2,12 +2,140 @@
 
 #include "plugin/app/service_manager.h"
 
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-#include "plugin/app/notifier.h"
-#include "plugin/app/passed_sockets.h"
 #include "plugin/app/supervision.h"
+#include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+
+/* ---- messages ------------------------------------------------------------------------------- */
+
+struct TpsNotifier
+{
+  gint fd;
+  struct sockaddr_un manager;
+  socklen_t n_bytes; /* length of `manager`; abstract names have no terminator */
+};
+
+/* The address of an abstract socket begins with a zero byte, which is written as "@". */
+static gboolean
+fill_address (const gchar *address, struct sockaddr_un *un, socklen_t *n_bytes)
+{
+  gsize n_text = strlen (address);
+
+  if ((address[0] != '/' && address[0] != '@') || n_text < 2 || n_text >= sizeof un->sun_path)
+    return FALSE;
+  un->sun_family = AF_UNIX;
+  memcpy (un->sun_path, address, n_text);
+  if (address[0] == '@')
+    un->sun_path[0] = '\0';
+  else
+    n_text++; /* a path ends with a zero byte */
+  *n_bytes = (socklen_t) (offsetof (struct sockaddr_un, sun_path) + n_text);
+  return TRUE;
+}
+
+TpsNotifier *
+tps_notifier_new (const gchar *address, GError **error)
+{
+  g_autoptr (TpsNotifier) notifier = g_new0 (TpsNotifier, 1);
+
+  notifier->fd = -1;
+  if (!fill_address (address, &notifier->manager, &notifier->n_bytes))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "NOTIFY_SOCKET=%s: expected an absolute path or @NAME of at most 107 bytes",
+                   address);
+      return NULL;
+    }
+  notifier->fd = socket (AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (notifier->fd < 0)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "NOTIFY_SOCKET=%s: no socket: %s", address, g_strerror (errno));
+      return NULL;
+    }
+  return g_steal_pointer (&notifier);
+}
+
+void
+tps_notifier_free (TpsNotifier *notifier)
+{
+  if (notifier == NULL)
+    return;
+  if (notifier->fd >= 0)
+    close (notifier->fd);
+  g_free (notifier);
+}
+
+gboolean
+tps_notifier_send (TpsNotifier *notifier, const gchar *message)
+{
+  return notifier == NULL
+         || sendto (notifier->fd, message, strlen (message), MSG_NOSIGNAL,
+                    (const struct sockaddr *) &notifier->manager, notifier->n_bytes)
+                >= 0;
+}
+
+/* ---- sockets -------------------------------------------------------------------------------- */
+
+static gboolean
+refuse (const gchar *name, const gchar *value, const gchar *expected, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s=%s: expected %s", name, value,
+               expected);
+  return FALSE;
+}
+
+gboolean
+tps_passed_sockets_parse (const gchar *listen_pid, const gchar *listen_fds,
+                          const gchar *listen_names, gint64 pid, TpsPassedSockets *sockets,
+                          GError **error)
+{
+  g_auto (GStrv) names = NULL;
+  guint64 receiver, n;
+
+  *sockets = (TpsPassedSockets) { 0 };
+  if (listen_pid == NULL || listen_fds == NULL)
+    return TRUE;
+  if (!g_ascii_string_to_unsigned (listen_pid, 10, 1, G_MAXINT32, &receiver, NULL))
+    return refuse ("LISTEN_PID", listen_pid, "the id of a process", error);
+  if ((gint64) receiver != pid)
+    return TRUE;
+  if (!g_ascii_string_to_unsigned (listen_fds, 10, 0, TPS_PASSED_SOCKETS_MAX, &n, NULL))
+    return refuse ("LISTEN_FDS", listen_fds, "0 to " G_STRINGIFY (TPS_PASSED_SOCKETS_MAX), error);
+  if (listen_names != NULL)
+    {
+      names = g_strsplit (listen_names, ":", -1);
+      if (g_strv_length (names) != n)
+        return refuse ("LISTEN_FDNAMES", listen_names, "a name for each of LISTEN_FDS", error);
+    }
+  *sockets = (TpsPassedSockets) { .n = (guint) n, .names = g_steal_pointer (&names) };
+  return TRUE;
+}
+
+void
+tps_passed_sockets_clear (TpsPassedSockets *sockets)
+{
+  g_clear_pointer (&sockets->names, g_strfreev);
+  sockets->n = 0;
+}
+
+gchar *
+tps_passed_sockets_describe (const TpsPassedSockets *sockets, guint index)
+{
+  guint fd = TPS_PASSED_SOCKETS_FIRST + index;
+
+  return sockets->names != NULL ? g_strdup_printf ("socket %u (%s)", fd, sockets->names[index])
+                                : g_strdup_printf ("socket %u", fd);
+}
+
+/* ---- service manager ------------------------------------------------------------------------ */
 
 struct TpsServiceManager
 {

@@ -1,14 +1,65 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The service manager that has started the program: systemd or any manager with the same protocol.
- * The program receives sockets from it (passed_sockets.h), and sends messages to it
- * (supervision.h). Without a manager, the functions do nothing. Thread: one at a time. */
+ * The program receives sockets from it, and sends messages to it (supervision.h). Without a
+ * manager, the functions do nothing. Thread: one at a time. */
 
 #pragma once
 
 #include "plugin/plugin.h"
 
 G_BEGIN_DECLS
+
+/* ---- messages ------------------------------------------------------------------------------- */
+
+/* Messages to a service manager by the protocol of sd_notify(3): datagrams of "NAME=VALUE" lines to
+ * the Unix socket that the environment variable NOTIFY_SOCKET names. A NULL notifier is valid and
+ * sends nothing. */
+typedef struct TpsNotifier TpsNotifier;
+
+/* Creates a notifier. `address` must be an absolute path, or "@NAME" for an abstract socket. The
+ * caller owns the result. Errors: INVALID_ARGUMENT (any other text), RESOURCE_EXHAUSTED (no
+ * socket). */
+TpsNotifier *tps_notifier_new (const gchar *address, GError **error);
+
+/* Frees the notifier, which may be NULL. */
+void tps_notifier_free (TpsNotifier *notifier);
+
+/* Sends one message, without waiting. FALSE: the manager did not accept the message; it may accept
+ * a later one. */
+gboolean tps_notifier_send (TpsNotifier *notifier, const gchar *message);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsNotifier, tps_notifier_free)
+
+/* ---- sockets -------------------------------------------------------------------------------- */
+
+/* The sockets that systemd has passed to the program, according to the environment variables
+ * LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES of sd_listen_fds(3). */
+
+#define TPS_PASSED_SOCKETS_FIRST 3 /* the first descriptor */
+#define TPS_PASSED_SOCKETS_MAX 1024
+
+typedef struct
+{
+  guint n;     /* number of descriptors, which begin at TPS_PASSED_SOCKETS_FIRST */
+  GStrv names; /* [n], the names of the socket units; NULL = there are no names */
+} TpsPassedSockets;
+
+/* Parses the values of the three variables, which may be NULL. `pid` is the id of this process. If
+ * the variables are for a different process, there are no sockets. The caller must clear `sockets`.
+ * Errors: INVALID_ARGUMENT, which names the variable. Thread: any. */
+gboolean tps_passed_sockets_parse (const gchar *listen_pid, const gchar *listen_fds,
+                                   const gchar *listen_names, gint64 pid, TpsPassedSockets *sockets,
+                                   GError **error);
+void tps_passed_sockets_clear (TpsPassedSockets *sockets);
+
+/* Returns a description of socket `index` for errors, "socket 4 (thriftps.socket)". The caller owns
+ * it. */
+gchar *tps_passed_sockets_describe (const TpsPassedSockets *sockets, guint index);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsPassedSockets, tps_passed_sockets_clear)
+
+/* ---- service manager ------------------------------------------------------------------------ */
 
 typedef struct TpsServiceManager TpsServiceManager;
 

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-#include "plugin/app/notifier.h"
+#include "plugin/app/service_manager.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
