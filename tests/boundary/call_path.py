@@ -12,8 +12,9 @@ thread of the connection and on that of the worker:
 
   functions, files   that run; the compiler has inlined some small functions of their own
                      file
-  climbs             calls of a function of a higher layer (LAYERS of tests/lint/include_law_test.py)
-                     by one of a lower layer, which are calls through pointers
+  climbs             calls of a function of a higher layer (LAYERS of
+                     tests/lint/include_law_test.py) by one of a lower layer, which are calls
+                     through pointers
 
 Timers that are due at the same time, and other threads, are left out.
 """

@@ -54,7 +54,8 @@ class SGD(Optimizer):
         spec = super().to_native()
         if _native.to_flag("nesterov", self.nesterov):
             if not self.momentum:
-                raise _native.refuse("momentum", self.momentum, "a number above 0 with nesterov=True")
+                expected = "a number above 0 with nesterov=True"
+                raise _native.refuse("momentum", self.momentum, expected)
             spec.kind = 7  # NESTEROV
         return spec
 
