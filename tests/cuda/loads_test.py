@@ -84,7 +84,6 @@ IN_FLIGHT = [
     (r"\bL1Part<4>", 8),
     (r"\bGather<\w+, 4>", 4),
     (r"\bPool<\w+, 4>", 4),
-    (r"\bMax<\w+, 4>", 4),
     (r"\bChunks<Tree<4, \w+<", 4),
     (r"\bUpdateRows<0, 4,", 4),
     (r"\bUpdateRows<1, 4,", 6),
