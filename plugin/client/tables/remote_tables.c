@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "plugin/client/tables/table_calls.h"
+#include "plugin/client/tables/remote_calls.h"
 #include "plugin/wire/value_kinds.h"
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "plugin/client/tables/table_calls.h"
+#include "plugin/client/tables/remote_calls.h"
 
 #include "plugin/client/tables/lookup_plan.h"
 #include "plugin/client/tables/push_plan.h"
