@@ -14,7 +14,7 @@
 #include "runtime/base/crc32c.h"
 #include "runtime/server/log/log_format.h"
 #include "runtime/server/log/log_records.h"
-#include "runtime/server/log/segment_reader.h"
+#include "runtime/server/log/log_scan.h"
 
 #define MAX_KIND 8
 #define BATCH 9

@@ -6,7 +6,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/server/log/log_format.h"
-#include "runtime/server/log/segment_reader.h"
+#include "runtime/server/log/log_scan.h"
 
 #define MARKER_NEW TPS_LOG_MARKER ".new"
 #define MAX_MARKER_BYTES 256

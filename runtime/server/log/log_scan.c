@@ -2,7 +2,483 @@
 
 #include "runtime/server/log/log_scan.h"
 
+#include <string.h>
+
 #include "runtime/base/error.h"
+
+#define WINDOW_BYTES ((gsize) 8 << 20)
+/* tps_segment_reader_skip_to() reads only the heads of groups until it finds a group of at most
+ * this length. From then on, it reads whole windows, which may contain many small groups. */
+#define SMALL_GROUP_BYTES ((gint64) 64 << 10)
+#define HEADS_BYTES \
+  ((gsize) 2 * TPS_DISK_BLOCK) /* the head of a segment, and the head of its first group */
+
+static gboolean
+refuse (const TpsSegmentReader *reader, gint64 offset, const gchar *what, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s at %" G_GINT64_FORMAT ": %s", reader->name,
+               offset, what);
+  return FALSE;
+}
+
+static gsize
+round_up (gsize n_bytes)
+{
+  return (n_bytes + TPS_DISK_BLOCK - 1) & ~(gsize) (TPS_DISK_BLOCK - 1);
+}
+
+static gint64
+round_down (gint64 offset)
+{
+  return offset & ~(gint64) (TPS_DISK_BLOCK - 1);
+}
+
+static gsize
+get_read_bytes (const TpsSegmentReader *reader)
+{
+  if (!reader->is_sequential)
+    return HEADS_BYTES;
+  return reader->read_bytes > 0 ? round_up (reader->read_bytes) : WINDOW_BYTES;
+}
+
+/* Provides a buffer for a window of `n_bytes`. If the present buffer is too small or has other
+ * references, it is replaced. `old` is then the previous buffer, which has the window. */
+static gboolean
+ensure_buffer (TpsSegmentReader *reader, gsize n_bytes, TpsBuffer **old, GError **error)
+{
+  gsize n_wanted = MAX (n_bytes, get_read_bytes (reader)) + TPS_DISK_BLOCK;
+  gsize address;
+
+  if (reader->buffer != NULL && tps_buffer_is_exclusive (reader->buffer)
+      && tps_buffer_get_size (reader->buffer) >= n_wanted)
+    return TRUE;
+  *old = g_steal_pointer (&reader->buffer);
+  reader->buffer = tps_buffer_pool_get (reader->pool, n_wanted, error);
+  if (reader->buffer == NULL)
+    {
+      g_prefix_error (error, "%s: ", reader->name);
+      return FALSE;
+    }
+  address = (gsize) tps_buffer_get_data (reader->buffer);
+  reader->shift = round_up (address) - address;
+  return TRUE;
+}
+
+/* Returns the place in the buffer of the byte at `offset` of the file, which must be in the
+ * window. */
+static gsize
+place_of (const TpsSegmentReader *reader, gint64 offset)
+{
+  return reader->shift + (gsize) (offset - reader->window_offset);
+}
+
+static guint8 *
+get_window (const TpsSegmentReader *reader)
+{
+  return tps_buffer_get_data (reader->buffer) + reader->shift;
+}
+
+/* Begins to read ahead from `offset`. FALSE: read-ahead is not worthwhile or not possible, and the
+ * caller must read from the file. */
+static gboolean
+begin_ahead (TpsSegmentReader *reader, gint64 offset)
+{
+  g_clear_pointer (&reader->ahead, tps_read_ahead_free);
+  if (reader->reads_ahead && reader->is_sequential && reader->size % TPS_DISK_BLOCK == 0)
+    reader->ahead = tps_read_ahead_new (reader->file, offset, reader->size, NULL);
+  return reader->ahead != NULL;
+}
+
+/* Reads up to `n_bytes` of the file at `offset`. Returns the number of bytes read, or -1 with an
+ * error. */
+static gssize
+read_window (TpsSegmentReader *reader, gint64 offset, guint8 *to, gsize n_bytes, GError **error)
+{
+  gboolean goes_on = reader->ahead != NULL && tps_read_ahead_get_position (reader->ahead) == offset;
+
+  if (!goes_on && !begin_ahead (reader, offset))
+    return reader->file->disk->read (reader->file, to, n_bytes, offset, error);
+  n_bytes = (gsize) MIN ((gint64) n_bytes, reader->size - offset);
+  if (tps_read_ahead_read (reader->ahead, to, n_bytes, error))
+    return (gssize) n_bytes;
+  g_clear_pointer (&reader->ahead, tps_read_ahead_free);
+  return -1;
+}
+
+/* Moves the beginning of the window to `offset`. The window then has at least `n_bytes`, unless the
+ * file is shorter. Bytes of the previous window are not read again. */
+static gboolean
+move_window (TpsSegmentReader *reader, gint64 offset, gsize n_bytes, GError **error)
+{
+  gint64 end = reader->window_offset + (gint64) reader->window_bytes;
+  gsize n_kept = offset >= reader->window_offset && offset < end ? (gsize) round_down (end - offset)
+                                                                 : 0;
+  gsize old_place = n_kept > 0 ? reader->shift + (gsize) (offset - reader->window_offset) : 0;
+  g_autoptr (TpsBuffer) old = NULL;
+  gsize n_room;
+  gssize n_read;
+
+  reader->window_bytes = 0;
+  if (!ensure_buffer (reader, n_bytes, &old, error))
+    return FALSE;
+  if (n_kept > 0)
+    memmove (get_window (reader),
+             tps_buffer_get_data (old != NULL ? old : reader->buffer) + old_place, n_kept);
+  n_room = tps_buffer_get_size (reader->buffer) / TPS_DISK_BLOCK * TPS_DISK_BLOCK - TPS_DISK_BLOCK;
+  n_read = read_window (reader, offset + (gint64) n_kept, get_window (reader) + n_kept,
+                        n_room - n_kept, error);
+  if (n_read < 0)
+    return FALSE;
+  reader->window_offset = offset;
+  reader->window_bytes = n_kept + (gsize) n_read;
+  return TRUE;
+}
+
+/* Returns the bytes of the file at `offset`, borrowed until the window moves. NULL without an
+ * error: the file ends before `offset` + `n_bytes`. */
+static const guint8 *
+fetch (TpsSegmentReader *reader, gint64 offset, gsize n_bytes, GError **error)
+{
+  gint64 begin = round_down (offset);
+
+  if (offset > reader->size || n_bytes > (gsize) (reader->size - offset))
+    return NULL;
+  if ((reader->window_bytes == 0 || offset < reader->window_offset
+       || (gsize) (offset - reader->window_offset) + n_bytes > reader->window_bytes)
+      && !move_window (reader, begin, round_up (n_bytes) + TPS_DISK_BLOCK, error))
+    return NULL;
+  if ((gsize) (offset - reader->window_offset) + n_bytes > reader->window_bytes)
+    return NULL;
+  return tps_buffer_get_data (reader->buffer) + place_of (reader, offset);
+}
+
+static gboolean
+check_head (TpsSegmentReader *reader, TpsHeadVerdict verdict, guint32 version, guint64 number,
+            const TpsLogId *id, GError **error)
+{
+  if (verdict != TPS_HEAD_OK)
+    return refuse (reader, 0, "the head of the segment is damaged", error);
+  if (version != TPS_LOG_VERSION)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s: format version %u, and this program knows version %d only", reader->name,
+                   version, TPS_LOG_VERSION);
+      return FALSE;
+    }
+  if (memcmp (&reader->head.id, id, sizeof *id) != 0)
+    return refuse (
+        reader, 0,
+        "the segment belongs to another log; restore the segment of this log from a copy", error);
+  if (reader->head.number != number)
+    return refuse (reader, 0, "the number in the segment differs from that of its file", error);
+  return TRUE;
+}
+
+static TpsSegmentOpened
+read_head (TpsSegmentReader *reader, guint64 number, const TpsLogId *id, GError **error)
+{
+  g_autoptr (GError) failure = NULL;
+  const guint8 *sector = fetch (reader, 0, TPS_DISK_BLOCK, &failure);
+  TpsHeadVerdict verdict;
+  guint32 version = 0;
+
+  if (failure != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&failure));
+      return TPS_SEGMENT_REFUSED;
+    }
+  verdict = sector != NULL ? tps_segment_decode_head (sector, &reader->head, &version)
+                           : TPS_HEAD_EMPTY;
+  if (verdict == TPS_HEAD_EMPTY)
+    return TPS_SEGMENT_UNUSED;
+  return check_head (reader, verdict, version, number, id, error) ? TPS_SEGMENT_OPENED
+                                                                  : TPS_SEGMENT_REFUSED;
+}
+
+TpsSegmentOpened
+tps_segment_reader_open (TpsSegmentReader *reader, TpsDisk *disk, const gchar *folder,
+                         guint64 number, const TpsLogId *id, TpsBufferPool *pool, GError **error)
+{
+  TpsSegmentOpened opened = TPS_SEGMENT_REFUSED;
+  g_autofree gchar *path = NULL;
+
+  *reader = (TpsSegmentReader) { .pool = pool, .offset = TPS_LOG_FIRST_GROUP };
+  reader->name = tps_log_segment_name (number);
+  path = g_build_filename (folder, reader->name, NULL);
+  reader->file = disk->open (disk, path, TPS_DISK_READ_ONLY | TPS_DISK_DIRECT, error);
+  if (reader->file != NULL && tps_segment_reader_refresh (reader, error))
+    opened = read_head (reader, number, id, error);
+  if (opened != TPS_SEGMENT_OPENED)
+    tps_segment_reader_close (reader);
+  return opened;
+}
+
+void
+tps_segment_reader_close (TpsSegmentReader *reader)
+{
+  g_clear_pointer (&reader->ahead, tps_read_ahead_free);
+  if (reader->file != NULL)
+    reader->file->disk->close (reader->file);
+  reader->file = NULL;
+  g_clear_pointer (&reader->buffer, tps_buffer_unref);
+  g_clear_pointer (&reader->name, g_free);
+}
+
+gboolean
+tps_segment_reader_refresh (TpsSegmentReader *reader, GError **error)
+{
+  reader->window_bytes = 0;
+  g_clear_pointer (&reader->ahead, tps_read_ahead_free);
+  reader->size = reader->file->disk->get_size (reader->file, error);
+  return reader->size >= 0;
+}
+
+/* Sets `is_lost` to TRUE if the group has more zero sectors than the writer counted. A part of the
+ * group has then never reached the disk. */
+static gboolean
+has_lost_sectors (TpsSegmentReader *reader, gboolean *is_lost, GError **error)
+{
+  static const guint8 zeros[TPS_DISK_SECTOR];
+  guint64 n_zero = 0;
+
+  for (gint64 at = 0; at < reader->group.n_bytes; at += TPS_DISK_BLOCK)
+    {
+      g_autoptr (GError) failure = NULL;
+      const guint8 *block = fetch (reader, reader->group.offset + at, TPS_DISK_BLOCK, &failure);
+
+      if (block == NULL)
+        {
+          if (failure == NULL)
+            return refuse (reader, reader->group.offset, "a group reaches beyond the file", error);
+          g_propagate_error (error, g_steal_pointer (&failure));
+          return FALSE;
+        }
+      for (gsize sector = 0; sector < TPS_DISK_BLOCK; sector += TPS_DISK_SECTOR)
+        n_zero += memcmp (block + sector, zeros, sizeof zeros) == 0;
+    }
+  *is_lost = n_zero > reader->group.n_zero_sectors;
+  return TRUE;
+}
+
+/* Returns the verdict on a group with an altered record: the group is torn, or the record is
+ * damaged. */
+static TpsSegmentVerdict
+judge_group (TpsSegmentReader *reader, gint64 lsn, GError **error)
+{
+  g_autofree gchar *what = NULL;
+  gboolean is_lost;
+
+  if (!has_lost_sectors (reader, &is_lost, error))
+    return TPS_SEGMENT_ERROR;
+  if (is_lost)
+    {
+      reader->offset = reader->group.offset;
+      reader->n_left = 0;
+      return TPS_SEGMENT_TORN;
+    }
+  what = g_strdup_printf (
+      "the record of LSN %" G_GINT64_FORMAT " is damaged: its checksum is wrong", lsn);
+  refuse (reader, reader->offset, what, error);
+  return TPS_SEGMENT_ERROR;
+}
+
+/* Reads the head of a group at the next block. RECORD: a group begins there. */
+static TpsSegmentVerdict
+begin_group (TpsSegmentReader *reader, GError **error)
+{
+  gint64 offset = (gint64) round_up ((gsize) reader->offset);
+  g_autoptr (GError) failure = NULL;
+  const guint8 *sector = fetch (reader, offset, TPS_DISK_SECTOR, &failure);
+
+  reader->offset = offset;
+  if (failure != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&failure));
+      return TPS_SEGMENT_ERROR;
+    }
+  if (sector == NULL)
+    return TPS_SEGMENT_END;
+  switch (tps_group_decode_head (sector, reader->head.stamp, offset, &reader->group))
+    {
+    case TPS_HEAD_EMPTY:
+    case TPS_HEAD_FOREIGN:
+      return TPS_SEGMENT_END;
+    case TPS_HEAD_OK:
+      break;
+    case TPS_HEAD_DAMAGED:
+      refuse (reader, offset, "the head of a group is damaged", error);
+      return TPS_SEGMENT_ERROR;
+    }
+  if (reader->group.n_bytes > reader->size - offset)
+    {
+      refuse (reader, offset, "a group reaches beyond the file, which has been cut", error);
+      return TPS_SEGMENT_ERROR;
+    }
+  return TPS_SEGMENT_RECORD;
+}
+
+static void
+enter_group (TpsSegmentReader *reader)
+{
+  reader->n_left = reader->group.n_records;
+  reader->offset = reader->group.offset + TPS_LOG_GROUP_HEADER;
+}
+
+static gboolean
+is_in_group (const TpsSegmentReader *reader, gsize n_bytes)
+{
+  return n_bytes <= (gsize) (reader->group.offset + reader->group.n_bytes - reader->offset);
+}
+
+/* Reads the next record of the group, and returns its body. NULL without an error: the record is
+ * damaged. */
+static const guint8 *
+read_body (TpsSegmentReader *reader, GError **error)
+{
+  const guint8 *header = is_in_group (reader, TPS_LOG_RECORD_HEADER)
+                             ? fetch (reader, reader->offset, TPS_LOG_RECORD_HEADER, error)
+                             : NULL;
+
+  if (header == NULL || !tps_record_decode_head (header, &reader->record)
+      || !is_in_group (reader, TPS_LOG_RECORD_HEADER + reader->record.body_bytes))
+    return NULL;
+  header = fetch (reader, reader->offset, TPS_LOG_RECORD_HEADER + reader->record.body_bytes, error);
+  return header != NULL ? header + TPS_LOG_RECORD_HEADER : NULL;
+}
+
+TpsSegmentVerdict
+tps_segment_reader_next (TpsSegmentReader *reader, gint64 lsn, GError **error)
+{
+  g_autoptr (GError) failure = NULL;
+  const guint8 *body;
+
+  reader->is_sequential = TRUE;
+  if (reader->n_left == 0)
+    {
+      TpsSegmentVerdict verdict = begin_group (reader, error);
+
+      if (verdict != TPS_SEGMENT_RECORD)
+        return verdict;
+      enter_group (reader);
+    }
+  body = read_body (reader, &failure);
+  if (failure != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&failure));
+      return TPS_SEGMENT_ERROR;
+    }
+  if (body == NULL || !tps_record_check_body (&reader->record, body))
+    return judge_group (reader, lsn, error);
+  if (lsn != 0 && reader->record.lsn != lsn)
+    {
+      g_autofree gchar *what = g_strdup_printf ("the record has LSN %" G_GINT64_FORMAT
+                                                ", expected LSN %" G_GINT64_FORMAT,
+                                                reader->record.lsn, lsn);
+
+      refuse (reader, reader->offset, what, error);
+      return TPS_SEGMENT_ERROR;
+    }
+  reader->offset += TPS_LOG_RECORD_HEADER;
+  reader->body_offset = place_of (reader, reader->offset);
+  reader->offset += (gint64) reader->record.body_bytes;
+  reader->n_left--;
+  return TPS_SEGMENT_RECORD;
+}
+
+gboolean
+tps_segment_reader_peek (TpsSegmentReader *reader, gint64 *lsn, GError **error)
+{
+  TpsSegmentVerdict verdict = begin_group (reader, error);
+
+  if (verdict == TPS_SEGMENT_ERROR)
+    return FALSE;
+  *lsn = verdict == TPS_SEGMENT_RECORD ? reader->group.first_lsn : 0;
+  return TRUE;
+}
+
+gboolean
+tps_segment_reader_skip_to (TpsSegmentReader *reader, gint64 lsn, GError **error)
+{
+  for (;;)
+    {
+      TpsSegmentVerdict verdict = begin_group (reader, error);
+      gint64 offset = reader->offset;
+
+      if (verdict == TPS_SEGMENT_ERROR)
+        return FALSE;
+      if (verdict == TPS_SEGMENT_END)
+        return TRUE;
+      if (reader->group.first_lsn + reader->group.n_records > lsn)
+        return TRUE;
+      reader->offset = offset + reader->group.n_bytes;
+      if (reader->group.n_bytes <= SMALL_GROUP_BYTES)
+        reader->is_sequential = TRUE;
+    }
+}
+
+/* Returns the end of the last non-zero sector of a block; 0 = all sectors are zero. */
+static gsize
+get_used (const guint8 *block, gsize n_bytes)
+{
+  static const guint8 zeros[TPS_DISK_SECTOR];
+
+  for (gsize end = n_bytes; end > 0; end -= TPS_DISK_SECTOR)
+    if (memcmp (block + end - TPS_DISK_SECTOR, zeros, sizeof zeros) != 0)
+      return end;
+  return 0;
+}
+
+/* Returns the offset of the next block that may contain a byte other than zero. */
+static gint64
+skip_zeros (const TpsSegmentReader *reader, gint64 offset)
+{
+  const TpsDisk *disk = reader->file->disk;
+
+  /* In the window, it is faster to compare the bytes. */
+  if (disk->skip_zeros == NULL || (offset < reader->window_offset + (gint64) reader->window_bytes))
+    return offset;
+  return MAX (round_down (disk->skip_zeros (reader->file, offset)), offset);
+}
+
+gboolean
+tps_segment_reader_check_rest (TpsSegmentReader *reader, gint64 *n_bytes, GError **error)
+{
+  gint64 begin = reader->offset;
+
+  reader->is_sequential = TRUE;
+  *n_bytes = 0;
+  for (gint64 at = skip_zeros (reader, begin); at < reader->size;
+       at = skip_zeros (reader, at + TPS_DISK_BLOCK))
+    {
+      gsize n_block = (gsize) MIN (reader->size - at, TPS_DISK_BLOCK) / TPS_DISK_SECTOR
+                      * TPS_DISK_SECTOR;
+      g_autoptr (GError) failure = NULL;
+      const guint8 *block = fetch (reader, at, n_block, &failure);
+      TpsGroupHead later;
+      gsize n_used;
+
+      if (failure != NULL)
+        {
+          g_propagate_error (error, g_steal_pointer (&failure));
+          return FALSE;
+        }
+      n_used = block != NULL ? get_used (block, n_block) : 0;
+      if (n_used == 0)
+        continue;
+      *n_bytes = at + (gint64) n_used - begin;
+      if (at > begin
+          && tps_group_decode_head (block, reader->head.stamp, at, &later) == TPS_HEAD_OK)
+        {
+          g_autofree gchar *what = g_strdup_printf (
+              "a group is damaged: there is a later one at %" G_GINT64_FORMAT
+              ", which begins with LSN %" G_GINT64_FORMAT,
+              at, later.first_lsn);
+
+          return refuse (reader, begin, what, error);
+        }
+    }
+  return TRUE;
+}
 
 void
 tps_log_scan_init (TpsLogScan *scan, const TpsLogFolder *folder, TpsBufferPool *pool)
@@ -25,8 +501,6 @@ tps_log_scan_clear (TpsLogScan *scan)
   close_segment (scan);
   tps_record_decoder_clear (&scan->decoder);
 }
-
-/* ---- segments -------------------------------------------------------------------------------- */
 
 guint64
 tps_log_scan_find (const GArray *segments, gint64 lsn)
@@ -131,8 +605,6 @@ tps_log_scan_refresh (TpsLogScan *scan, GError **error)
 {
   return !scan->is_open || tps_segment_reader_refresh (&scan->reader, error);
 }
-
-/* ---- records --------------------------------------------------------------------------------- */
 
 gboolean
 tps_log_scan_check (TpsLogScan *scan, GError **error)
