@@ -96,50 +96,7 @@ tps_epoch_report_list_rates (TpsBenchResults *results)
   return rates;
 }
 
-/* -- the report of the original -- */
-
-static const gint original_percents[] = { 50, 75, 90, 95 };
-
-static void
-append_original_row (GString *text, const gchar *name, const GArray *epochs, gint64 epoch_samples)
-{
-  g_string_append_printf (text, "%8s:", name);
-  for (guint i = 0; i < G_N_ELEMENTS (original_percents); i++)
-    {
-      gdouble seconds = tps_percentile (epochs, original_percents[i]) / 1e3;
-
-      g_string_append_printf (text, "  p%02d:  %1.3fs  %6d/s", original_percents[i], seconds,
-                              (gint) ((gdouble) epoch_samples / seconds));
-    }
-  g_string_append_c (text, '\n');
-}
-
-gchar *
-tps_epoch_report_format_original (TpsBenchResults *results)
-{
-  GString *text = g_string_new ("\n");
-  gint64 epoch_samples = 0;
-
-  g_string_append_printf (text, "%10s", "");
-  for (guint i = 0; i < 4; i++)
-    g_string_append_printf (text, "%14s%10s", "sec/epoch", "epoch/sec");
-  g_string_append_c (text, '\n');
-  for (guint i = 0; i < count_trainers (results); i++)
-    {
-      const TpsBenchOutcome *trainer = get_trainer (results, i);
-      const GArray *epochs = get_epochs (results, trainer->rank);
-      g_autofree gchar *name = g_strdup_printf ("Trainer%d", trainer->rank);
-
-      if (epochs != NULL)
-        append_original_row (text, name, epochs, trainer->epoch_samples);
-      epoch_samples += trainer->epoch_samples;
-    }
-  if (get_epochs (results, -1) != NULL)
-    append_original_row (text, "All", get_epochs (results, -1), epoch_samples);
-  return g_string_free (text, FALSE);
-}
-
-/* -- our report -- */
+/* -- the report -- */
 
 static const gchar *const rate_headers[] = {
   "", "samples/s", "epoch (ms)", "p50", "p75", "p90", "p95", "p99", "p95/p50", "samples"
@@ -176,8 +133,8 @@ count_samples (const TpsBenchOutcome *trainer)
   return samples;
 }
 
-static TpsGrid *
-make_rates (TpsBenchResults *results)
+gchar *
+tps_epoch_report_format_rates (TpsBenchResults *results)
 {
   TpsGrid *grid = tps_grid_new (rate_headers, G_N_ELEMENTS (rate_headers));
   gint64 samples = 0;
@@ -194,13 +151,7 @@ make_rates (TpsBenchResults *results)
     }
   if (get_epochs (results, -1) != NULL)
     add_rate_row (grid, "All", get_rate_of_all (results, -1), get_epochs (results, -1), samples);
-  return grid;
-}
-
-gchar *
-tps_epoch_report_format_rates (TpsBenchResults *results)
-{
-  return tps_grid_free_to_string (make_rates (results));
+  return tps_grid_free_to_string (grid);
 }
 
 /* -- comparison with peers -- */

@@ -1,11 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Times of epochs, and samples per second: first exactly the report of the original, then a
- * corrected report.
- *
- * The rates of the original divide the samples of the last epoch by a percentile of the times of
- * all epochs. Our rate of a trainer divides all its samples by the total time of its epochs. The
- * rate of all trainers is the sum of their rates. */
+/* Times of epochs, and samples per second. The rate of a trainer divides all its samples by the
+ * total time of its epochs. The rate of all trainers is the sum of their rates. */
 
 #pragma once
 
@@ -13,9 +9,6 @@
 #include "bench/report/results.h"
 
 G_BEGIN_DECLS
-
-/* Formats the header and the rows of the original. The caller owns the result. */
-gchar *tps_epoch_report_format_original (TpsBenchResults *results);
 
 /* Formats the samples per second, and the times of epochs in milliseconds with percentiles up to
  * p99. The caller owns the result. */

@@ -224,12 +224,11 @@ static void
 print_report (gpointer user_data, TpsBenchResults *ours, GPtrArray *peers)
 {
   const TpsDdpRpcWork *work = user_data;
-  g_autofree gchar *original = tps_epoch_report_format_original (ours);
   g_autofree gchar *rates = tps_epoch_report_format_rates (ours);
   g_autofree gchar *outcome = tps_bench_report_format_outcome (ours);
   g_autofree gchar *ratios = NULL;
 
-  printf ("%s\n%s\n%s", original, rates, outcome);
+  printf ("\n%s\n%s", rates, outcome);
   if (work->options.growth)
     {
       g_autofree gchar *growth = tps_growth_format (&work->growth, ours);

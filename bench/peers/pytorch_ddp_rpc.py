@@ -12,7 +12,7 @@ The benchmark starts one process for the whole world. It reads one command per l
 replies with one JSON object per line on stdout:
 
     pass   ->  {"trainer": {"0": {"epoch_metric,epoch": [ms, ...]}, ...},
-                "samples": {"0": [in the pass, in its last epoch]}}
+                "samples": {"0": number in the pass}}
     quit   ->  ends
 
 The first pass is the warm-up and has --warmup-cycles epochs (with 0, there is no warm-up). When all
@@ -92,19 +92,17 @@ def run_trainer(args, tables, rank, epochs):
     parameters.extend(rpc.RRef(parameter) for parameter in model.parameters())
     optimizer = DistributedOptimizer(optim.SGD, parameters, lr=args.lr)
     criterion = nn.CrossEntropyLoss()
-    times, samples, epoch_samples = [], 0, 0
+    times, samples = [], 0
     for _ in range(epochs):
         start = time.perf_counter()
-        epoch_samples = 0
         for indices, offsets, target, n_bags in draw_batches(rng, args):
-            epoch_samples += n_bags
+            samples += n_bags
             with dist_autograd.context() as context:
                 loss = criterion(model(indices, offsets), target)
                 dist_autograd.backward(context, [loss])
                 optimizer.step(context)
         times.append((time.perf_counter() - start) * 1e3)
-        samples += epoch_samples
-    return times, samples, epoch_samples
+    return times, samples
 
 
 def run_pass(args, tables, epochs):
@@ -114,7 +112,7 @@ def run_pass(args, tables, epochs):
     results = [future.wait() for future in futures]
     return {"trainer": {str(rank): {"epoch_metric,epoch": result[0]}
                         for rank, result in enumerate(results)},
-            "samples": {str(rank): result[1:] for rank, result in enumerate(results)}}
+            "samples": {str(rank): result[1] for rank, result in enumerate(results)}}
 
 
 def run_master(args, commands):

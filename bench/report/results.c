@@ -231,13 +231,9 @@ tps_bench_results_add_outcome (TpsBenchResults *results, gint rank, gdouble loss
 }
 
 void
-tps_bench_results_count_samples (TpsBenchResults *results, gint rank, gint64 samples,
-                                 gint64 epoch_samples)
+tps_bench_results_count_samples (TpsBenchResults *results, gint rank, gint64 samples)
 {
-  TpsBenchOutcome *outcome = find_or_add_outcome (results, rank);
-
-  g_array_append_val (outcome->samples, samples);
-  outcome->epoch_samples = epoch_samples;
+  g_array_append_val (find_or_add_outcome (results, rank)->samples, samples);
 }
 
 const GArray *

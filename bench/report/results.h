@@ -53,8 +53,7 @@ typedef struct
   GArray *losses; /* of gdouble, the loss of the last step of each pass; empty without batches */
   /* of the parameters after the last pass (XXH3-128, hexadecimal); NULL = not reported */
   gchar *digest;
-  GArray *samples;      /* of gint64, the number of samples of each pass; empty if not counted */
-  gint64 epoch_samples; /* number of samples in the last epoch of the last pass */
+  GArray *samples; /* of gint64, the number of samples of each pass; empty if not counted */
 } TpsBenchOutcome;
 
 /* Adds the outcome of a trainer. Must be called once per pass. `loss` is NAN if there is none.
@@ -62,9 +61,8 @@ typedef struct
 void tps_bench_results_add_outcome (TpsBenchResults *results, gint rank, gdouble loss,
                                     const guint8 *digest);
 
-/* Records the number of samples of a trainer in a pass and in the last epoch of the pass. */
-void tps_bench_results_count_samples (TpsBenchResults *results, gint rank, gint64 samples,
-                                      gint64 epoch_samples);
+/* Records the number of samples of a trainer in a pass. */
+void tps_bench_results_count_samples (TpsBenchResults *results, gint rank, gint64 samples);
 
 /* Returns an array of TpsBenchOutcome in the order of the first results of the trainers;
  * borrowed. */

@@ -608,8 +608,7 @@ add_outcome (const TpsRole *role, TpsBenchResults *results)
                                  role->status.has_loss ? role->status.loss : NAN,
                                  role->status.has_digest ? role->status.parameters_digest : NULL);
   if (role->status.samples > 0)
-    tps_bench_results_count_samples (results, (gint) role->rank, role->status.samples,
-                                     role->status.epoch_samples);
+    tps_bench_results_count_samples (results, (gint) role->rank, role->status.samples);
 }
 
 static gboolean

@@ -126,21 +126,20 @@ take_kind (TpsBenchResults *results, const gchar *kind, JsonObject *answer)
                json_node_get_object (metrics));
 }
 
-/* Reads the member "samples", {rank: [in the pass, in its last epoch], …}, if it exists. */
+/* Reads the member "samples", {rank: number, …}, if it exists. */
 static void
 take_samples (TpsBenchResults *results, JsonObject *answer)
 {
   JsonObjectIter at;
   const gchar *rank;
-  JsonNode *counts;
+  JsonNode *samples;
 
   if (!json_object_has_member (answer, "samples"))
     return;
   json_object_iter_init (&at, json_object_get_object_member (answer, "samples"));
-  while (json_object_iter_next (&at, &rank, &counts))
+  while (json_object_iter_next (&at, &rank, &samples))
     tps_bench_results_count_samples (results, (gint) g_ascii_strtoll (rank, NULL, 10),
-                                     json_array_get_int_element (json_node_get_array (counts), 0),
-                                     json_array_get_int_element (json_node_get_array (counts), 1));
+                                     json_node_get_int (samples));
 }
 
 gboolean

@@ -9,7 +9,6 @@ import junit
 import launcher
 
 ONE = ("--number-trainers=1", "--number-ps=1", "--embedding-dim=512")
-NUMBERS = "".join(r"  p%d: +\d+\.\d{3}s +\d+/s" % percent for percent in (50, 75, 90, 95))
 
 # A pass that would take minutes.
 LONG = ("--number-trainers=2", "--number-ps=2", "--embedding-dim=256", "--warmup-cycles=0",
@@ -63,16 +62,11 @@ class DdpRpc(launcher.TestCase):
                     return pid
         raise AssertionError("no process of rank %d" % rank)
 
-    def test_the_report_has_the_originals_rows_and_then_its_own(self):
-        lines = self.run_well("--smoke").stdout.split("\n")
-        header = " " * 10 + ("%14s%10s" % ("sec/epoch", "epoch/sec")) * 4
-        first = lines.index(header)
-        self.assertEqual(lines[first - 1], "")
-        for line, name in zip(lines[first + 1:], ("Trainer0", "Trainer1", "All")):
-            self.assertRegex(line, "^%8s:%s$" % (name, NUMBERS))
-        text = "\n".join(lines)
-        for words in ("* ThriftPS version: ", "samples/s", "p99",
-                      "the same on all trainers"):
+    def test_the_report_has_a_row_for_each_trainer_and_for_all(self):
+        text = self.run_well("--smoke").stdout
+        for name in ("Trainer0", "Trainer1", "All"):
+            self.assertRegex(text, r"\n\| %s +\|( +[\d.e+]+ +\|){9}\n" % name)
+        for words in ("* ThriftPS version: ", "samples/s", "p99", "the same on all trainers"):
             self.assertIn(words, text)
 
     def test_json_has_every_epoch(self):
