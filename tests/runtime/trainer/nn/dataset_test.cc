@@ -59,60 +59,6 @@ TEST (DummyData, UsesTheWholePoolAndNothingElse)
     EXPECT_TRUE (c >= 0 && c < 100);
 }
 
-// The data must be the same on every platform: a change of these numbers would change the meaning
-// of a seed.
-TEST (DummyData, ASeedAlwaysGivesTheSameData)
-{
-  g_auto (TpsDataset) one = {};
-  g_auto (TpsDataset) same = {};
-  g_auto (TpsDataset) other = {};
-
-  ASSERT_TRUE (generate (kConfig, 3, &one, nullptr));
-  ASSERT_TRUE (generate (kConfig, 3, &same, nullptr));
-  ASSERT_TRUE (generate (kConfig, 4, &other, nullptr));
-  EXPECT_EQ (ints_of (one.input), ints_of (same.input));
-  EXPECT_EQ (ints_of (one.target), ints_of (same.target));
-  EXPECT_NE (ints_of (one.input), ints_of (other.input));
-  EXPECT_NE (ints_of (one.target), ints_of (other.target));
-  std::vector<int64_t> input = ints_of (one.input), target = ints_of (one.target);
-  EXPECT_EQ (std::vector<int64_t> (input.begin (), input.begin () + 4),
-             (std::vector<int64_t> { 77, 99, 3, 80 }));
-  EXPECT_EQ (std::vector<int64_t> (target.begin (), target.begin () + 4),
-             (std::vector<int64_t> { 55, 45, 89, 83 }));
-}
-
-TEST (DummyData, RefusesWrongArgumentsByName)
-{
-  const struct
-  {
-    const char *config, *message;
-  } cases[] = {
-    { "{'max_val': <int64 100>, 'sample_count': <int64 5>, 'sample_length': <int64 4>, 'sparsity_percentage': "
-      "<int64 100>}",
-      "data DummyData: sparsity_percentage 100 leaves none of max_val 100 ids in use" },
-    { "{'max_val': <int64 1>, 'sample_count': <int64 5>, 'sample_length': <int64 4>, 'sparsity_percentage': <0.5>}",
-      "data DummyData: sparsity_percentage 0.5 leaves none of max_val 1 ids in use" },
-    { "{'max_val': <int64 1>, 'sample_count': <int64 5>, 'sample_length': <int64 4>, 'sparsity_percentage': "
-      "<int64 101>}",
-      "data DummyData: sparsity_percentage: 101 is outside [0, 100]" },
-    { "{'max_val': <int64 0>}", "data DummyData: max_val: 0 is outside [1, 2147483648]" },
-    { "{'max_val': <int64 5>, 'sample_count': <int64 9223372036854775807>, 'sample_length': <int64 4>, "
-      "'sparsity_percentage': <int64 0>}",
-      "data DummyData: the shape overflows" },
-  };
-
-  for (const auto &test : cases)
-    {
-      g_auto (TpsDataset) dataset = {};
-      g_autoptr (GError) error = nullptr;
-
-      EXPECT_FALSE (generate (test.config, 1, &dataset, &error));
-      ASSERT_NE (error, nullptr);
-      EXPECT_STREQ (error->message, test.message);
-      EXPECT_EQ (error->code, TPS_ERROR_INVALID_ARGUMENT);
-    }
-}
-
 TEST (DummyData, TooMuchDataIsAnErrorAndNotTheEnd)
 {
   g_auto (TpsDataset) dataset = {};
@@ -181,22 +127,6 @@ TEST (Deal, BatchesOutliveTheDataset)
       ints_of (g_array_index ((GArray *) g_ptr_array_index (dealt, 1), TpsTrainBatch, 0).target),
       (std::vector<int64_t> { 3 }));
   g_ptr_array_unref (dealt);
-}
-
-TEST (Registries, AnUnknownNameListsTheKnown)
-{
-  g_autoptr (GError) data = nullptr;
-  g_autoptr (GError) model = nullptr;
-  g_autoptr (GError) criterion = nullptr;
-
-  EXPECT_EQ (tps_data_class_find ("RealData", &data), nullptr);
-  EXPECT_STREQ (data->message, "unknown data \"RealData\"; known: DummyData");
-  EXPECT_EQ (tps_model_class_find ("RealModel", &model), nullptr);
-  EXPECT_STREQ (model->message,
-                "unknown model \"RealModel\"; known: DummyModel, HybridModel, LinearModel");
-  EXPECT_EQ (tps_criterion_find ("hinge", &criterion), nullptr);
-  EXPECT_STREQ (criterion->message, "unknown criterion \"hinge\"; known: cel, l1");
-  EXPECT_EQ (criterion->code, TPS_ERROR_NOT_FOUND);
 }
 
 void

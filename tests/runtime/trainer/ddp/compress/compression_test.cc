@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <random>
-#include <string>
 #include <vector>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +15,6 @@
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 constexpr size_t BLOCK = TPS_TOP_K_BLOCK;
 
@@ -148,44 +146,6 @@ random_values (std::mt19937 *rng, size_t n)
   return values;
 }
 
-std::string
-parse_error (const char *text)
-{
-  TpsCompression compression;
-  GError *error = nullptr;
-
-  EXPECT_FALSE (tps_compression_parse (text, &compression, &error)) << text;
-  std::string message = std::string (tps_error_code_name (error->code)) + ": " + error->message;
-  g_error_free (error);
-  return message;
-}
-
-TEST (Compression, IsReadFromItsNameAndArgumentAndWrittenBack)
-{
-  for (const char *text : { "none", "fp16", "bf16", "topk:0.25" })
-    {
-      TpsCompression compression;
-
-      EXPECT_TRUE (tps_compression_parse (text, &compression, nullptr));
-      g_autofree gchar *back = tps_compression_to_string (&compression);
-      EXPECT_STREQ (back, text);
-    }
-  TpsCompression zero = {};
-  g_autofree gchar *text = tps_compression_to_string (&zero);
-  EXPECT_STREQ (text, "none");
-}
-
-TEST (Compression, RefusesUnknownNamesAndBadArguments)
-{
-  EXPECT_EQ (parse_error ("zip"),
-             "NOT_FOUND: unknown compression \"zip\"; known: none, fp16, bf16, topk");
-  EXPECT_EQ (parse_error ("bf16:1"),
-             "INVALID_ARGUMENT: compression \"bf16\" takes no argument, got \"1\"");
-  for (const char *text :
-       { "topk", "topk:", "topk:0", "topk:-0.1", "topk:1.5", "topk:nan", "topk:0.1 ", "topk:half" })
-    EXPECT_THAT (parse_error (text), HasSubstr ("expected a number above 0 and at most 1")) << text;
-}
-
 TEST (Compression, AProgramMayAddItsOwn)
 {
   static const TpsCompressionClass own = { "own", nullptr, nullptr, nullptr, nullptr, nullptr };
@@ -197,16 +157,6 @@ TEST (Compression, AProgramMayAddItsOwn)
   g_autofree const gchar **names = tps_compression_list ();
   EXPECT_STREQ (names[4], "own");
   EXPECT_EQ (names[5], nullptr);
-}
-
-TEST (NoCompression, ChangesNothing)
-{
-  Bucket bucket ("none", 5);
-
-  bucket.encode ({ 1, 2, 3, 4, 5 });
-  EXPECT_EQ (bucket.call.dtype, TPS_DTYPE_FLOAT32);
-  EXPECT_EQ (bucket.n_bytes (), 20u);
-  EXPECT_THAT (bucket.decode_dense (), ElementsAre (1, 2, 3, 4, 5));
 }
 
 TEST (HalfFloats, AreRoundedOnceAndTakeHalfTheBytes)
@@ -351,18 +301,6 @@ TEST (TopK, BeginsAnewWithEachCompressor)
       bucket.encode (gradient);
       EXPECT_EQ (bucket.decode_dense (), expected);
     }
-}
-
-TEST (TopK, LeavesSparseBucketsAsTheyAre)
-{
-  Bucket bucket ("topk:0.01", 10, 3);
-
-  bucket.encode_rows ({ 1, 2, 3 }, 0.1f);
-  EXPECT_EQ (bucket.call.rows, 10);
-  EXPECT_EQ (bucket.call.dim, 3);
-  g_auto (TpsGradient) reduced = bucket.decode ();
-  EXPECT_EQ (reduced.indices.shape.dims[0], 3);
-  EXPECT_EQ (static_cast<float *> (tps_tensor_data (&reduced.values))[8], 0.1f);
 }
 
 } /* namespace */
