@@ -26,22 +26,6 @@ protected:
     tps_metrics_unref (metrics);
   }
 
-  /* Returns "type,name" of all summaries, in order. */
-  std::vector<std::string>
-  names ()
-  {
-    g_autoptr (GPtrArray) all = tps_metrics_summarize (metrics, FALSE);
-    std::vector<std::string> result;
-
-    for (guint i = 0; i < all->len; i++)
-      {
-        const TpsMetricSummary *summary = (const TpsMetricSummary *) all->pdata[i];
-
-        result.push_back (std::string (summary->type) + "," + summary->name);
-      }
-    return result;
-  }
-
   std::vector<double>
   samples (guint index = 0)
   {

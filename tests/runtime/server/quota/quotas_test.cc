@@ -291,22 +291,6 @@ TEST_F (QuotasTest, SentBytesLeaveADebtThatLaterCallsWaitFor)
   EXPECT_EQ (call (tenant), "");
 }
 
-TEST_F (QuotasTest, RowsAreLimited)
-{
-  TpsTenantLimits limits = {};
-  TpsTenant *tenant;
-
-  limits.rates[TPS_QUOTA_ROWS] = { 100, 0 };
-  set_limits ("a", limits);
-  tenant = tps_quotas_find (quotas, "a");
-  EXPECT_TRUE (tps_tenant_add_rows (tenant, 60, 0, nullptr));
-  EXPECT_FALSE (tps_tenant_add_rows (tenant, 60, 0, &error));
-  EXPECT_STREQ (error->message,
-                "tenant a: the limit rows_per_s is reached, 100 with a burst of 100; "
-                "try again in 200 ms");
-  EXPECT_TRUE (tps_tenant_add_rows (tenant, 40, 0, nullptr));
-}
-
 TEST_F (QuotasTest, CallsInFlightAreLimitedUntilTheyEnd)
 {
   TpsTenantLimits limits = {};
@@ -322,35 +306,6 @@ TEST_F (QuotasTest, CallsInFlightAreLimitedUntilTheyEnd)
   EXPECT_EQ (begin (tenant), "");
   tps_tenant_end_call (tenant, 0, 0);
   tps_tenant_end_call (tenant, 0, 0);
-}
-
-TEST_F (QuotasTest, TablesAreLimitedByTheirTenant)
-{
-  TpsTenantLimits limits = {};
-  TpsBudget *budget;
-
-  limits.table_bytes = 300;
-  set_limits ("a", limits);
-  budget = tps_tenant_get_table_quota (tps_quotas_find (quotas, "a"));
-  EXPECT_TRUE (tps_budget_charge (budget, 400, nullptr)); /* a table from before a restart */
-  tps_quotas_enforce_table_bytes (quotas);
-  EXPECT_FALSE (tps_budget_charge (budget, 1, &error));
-  EXPECT_NE (strstr (error->message, "tables of tenant a"), nullptr);
-  EXPECT_EQ (status (tps_quotas_find (quotas, "a")).n_refused[TPS_QUOTA_TABLE_BYTES], 1u);
-  EXPECT_EQ (status (tps_quotas_find (quotas, "a")).n_table_bytes, 400u);
-  EXPECT_EQ (tps_budget_get_held (tables), 0u) << "memory of devices, too";
-  tps_budget_release (budget, 200);
-  EXPECT_TRUE (tps_budget_charge (budget, 100, nullptr));
-  tps_budget_release (budget, 300);
-}
-
-TEST_F (QuotasTest, HostMemoryOfATenantsTablesCountsForAllTables)
-{
-  TpsBudget *budget = tps_tenant_get_table_budget (tps_quotas_find (quotas, "a"));
-
-  EXPECT_TRUE (tps_budget_charge (budget, 400, nullptr));
-  EXPECT_EQ (tps_budget_get_held (tables), 400u);
-  tps_budget_release (budget, 400);
 }
 
 TEST_F (QuotasTest, NewLimitsHoldAtOnceAndBucketsKeepTheirDeficit)

@@ -1,12 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables on devices that run out of memory, fail once, or are lost; also with threads. Run these
- * tests with --config=tsan too. */
+/* Tables on devices that run out of memory, fail once, or are lost. */
 
-#include <atomic>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "tests/runtime/server/tables/tables.h"
 #include "tests/runtime/fake_device/fake_device.h"
@@ -27,15 +24,6 @@ flat_table (const std::string &name, int64_t rows, int32_t dim)
   Spec spec (name, rows, dim);
 
   return spec.zeros ().optimizer (TPS_OPTIMIZER_SGD, 1).on ("fake:0");
-}
-
-bool
-is_flat (const Floats &values, size_t dim)
-{
-  for (size_t i = 0; i < values.size (); i++)
-    if (values[i] != values[i / dim * dim])
-      return false;
-  return true;
 }
 
 class DeviceFaults : public ::testing::Test
@@ -305,95 +293,4 @@ TEST_F (DeviceFaults, ATableWaitsForTheIdsOfALookup)
   EXPECT_EQ (store->lookup (queries, &got), "");
   device->ops = real;
   EXPECT_EQ (got, expected);
-}
-
-/* -- threads -- */
-
-TEST_F (DeviceFaults, ReadersNeverSeeHalfAnUpdate)
-{
-  constexpr int64_t rows = 5, dim = 32;
-  constexpr int n_readers = 3;
-  std::atomic<int> n_reading { n_readers };
-  std::atomic<int> n_torn { 0 };
-  std::vector<std::thread> threads;
-
-  ASSERT_EQ (store->create (flat_table ("emb", rows, dim)), "");
-  for (int writer = 0; writer < 2; writer++)
-    threads.emplace_back ([&, writer] {
-      for (int step = 0; n_reading > 0; step++)
-        store->apply_rows ("emb", { 0, 1, 2, 3, 4 },
-                           Floats (5 * dim, static_cast<float> ((step + writer) % 7 - 3)), dim);
-    });
-  for (int reader = 0; reader < n_readers; reader++)
-    threads.emplace_back ([&, reader] {
-      Query query { "emb", { 0, 4, 1, 3, 2, 2, 0 }, { 0, 1, 3 } };
-      std::string bytes;
-
-      query.pooling = static_cast<TpsPooling> (1 + reader % 2);
-      for (int i = 0; i < 60; i++)
-        {
-          n_torn += !is_flat (store->pooled (query), dim);
-          store->rows ("emb", { 4, 0, 2 }, &bytes);
-          n_torn += !is_flat (to_floats (bytes, TPS_DTYPE_FLOAT32), dim);
-        }
-      n_reading--;
-    });
-  for (std::thread &thread : threads)
-    thread.join ();
-  EXPECT_EQ (n_torn, 0);
-}
-
-/* Sums of small integers are exact in any order, so a missing update is detectable. */
-TEST_F (DeviceFaults, NoUpdateIsLost)
-{
-  constexpr int n_writers = 4, n_steps = 50;
-  constexpr int64_t rows = 7, dim = 3;
-  std::vector<std::thread> threads;
-
-  ASSERT_EQ (store->create (flat_table ("emb", rows, dim)), "");
-  for (int writer = 0; writer < n_writers; writer++)
-    threads.emplace_back ([&, writer] {
-      for (int step = 0; step < n_steps; step++)
-        if (writer % 2 == 0)
-          store->apply_rows ("emb", { 0, 6, 0 }, Floats (9, 1.0f), dim);
-        else
-          store->apply_bags ({ { "emb", { 6, 3, 0 }, { 0, 2 } } }, { Floats (6, 1.0f) }, dim);
-    });
-  for (std::thread &thread : threads)
-    thread.join ();
-  Floats values = to_floats (store->dump ("emb", rows), TPS_DTYPE_FLOAT32);
-  EXPECT_EQ (values[0], -(2 * 2 + 2) * n_steps);
-  EXPECT_EQ (values[3 * dim], -2 * n_steps);
-  EXPECT_EQ (values[6 * dim], -(2 + 2) * n_steps);
-}
-
-TEST_F (DeviceFaults, DroppedTablesLiveAsLongAsTheyAreUsed)
-{
-  constexpr int n_users = 3;
-  std::atomic<int> n_left { n_users };
-  std::atomic<int> n_wrong { 0 };
-  std::vector<std::thread> threads;
-
-  for (int user = 0; user < n_users; user++)
-    threads.emplace_back ([&] {
-      for (int i = 0; i < 60; i++)
-        {
-          Query query { "emb", { 1, 2, 3, 49 }, { 0, 2 } };
-          std::string said[] = { store->lookup ({ query, query }, nullptr),
-                                 store->apply_bags ({ query }, { Floats (32, 1.0f) }, 16) };
-
-          for (const std::string &text : said)
-            n_wrong += text != "" && text.find ("NOT_FOUND") != 0;
-        }
-      n_left--;
-    });
-  while (n_left > 0)
-    {
-      EXPECT_EQ (store->create (flat_table ("emb", 50, 16)), "");
-      EXPECT_EQ (store->drop ("emb"), "");
-    }
-  for (std::thread &thread : threads)
-    thread.join ();
-  EXPECT_EQ (n_wrong, 0);
-  EXPECT_EQ (tps_table_store_get_device_bytes (store->get ()), 0u);
 }

@@ -4,7 +4,6 @@
  * every step. The devices are the CPU through its table of operations, a strict fake device, and
  * the devices of this machine (tests/cuda). */
 
-#include <cmath>
 #include <cstring>
 
 #include "tests/runtime/server/tables/tables.h"
@@ -404,33 +403,6 @@ TEST (DeviceTables, EmptyPushesCountAsSteps)
 
 /* -- listings and counters -- */
 
-TEST (DeviceTables, AreListedWithTheirPlaceAndCountedWhereTheyLie)
-{
-  Store store (0, Devices { find_device, "fake:1" });
-  std::vector<std::string> listed;
-
-  EXPECT_EQ (store.create (Spec ("a", 10, 4)), "");
-  EXPECT_EQ (store.create (Spec ("b", 10, 4).on ("cpu")), "");
-  EXPECT_EQ (store.create (Spec ("c", 10, 4).on ("fake:0", true)), "");
-  g_auto (TpsTableSpecs) specs = {};
-  ASSERT_TRUE (tps_table_store_list (store.get (), &specs, nullptr));
-  for (guint i = 0; i < specs.n_specs; i++)
-    {
-      g_autofree gchar *where = tps_table_place_to_string (&specs.specs[i].place);
-
-      listed.push_back (where);
-    }
-  EXPECT_EQ (listed, (std::vector<std::string> { "fake:1", "cpu", "fake:0/host" }));
-  EXPECT_EQ (store.create (Spec ("h", 10, 4).dtype (TPS_DTYPE_FLOAT16)), "");
-  EXPECT_EQ (tps_table_store_get_device_bytes (store.get ()), 160u + 80u);
-  EXPECT_EQ (store.drop ("h"), "");
-  EXPECT_GE (tps_table_store_get_bytes (store.get ()), 320u);
-  EXPECT_EQ (store.drop ("a"), "");
-  EXPECT_EQ (store.drop ("c"), "");
-  EXPECT_EQ (tps_table_store_get_device_bytes (store.get ()), 0u);
-  EXPECT_GE (tps_table_store_get_bytes (store.get ()), 160u);
-}
-
 /* A tenant's limit counts its tables on devices as well as its tables in host memory. Device memory
  * is not charged to the host's budget of tables, but page-locked host memory is. */
 TEST (DeviceTables, AreChargedToTheirTenants)
@@ -487,34 +459,6 @@ TEST (DeviceTables, AreChargedToTheirTenants)
     EXPECT_EQ (store.drop ("locked"), "");
   }
   EXPECT_EQ (held (), 0u);
-}
-
-TEST (DeviceTables, AreTheSameTableWithoutAPlaceOrWithTheSameOne)
-{
-  Store store (0, Devices { find_device });
-
-  EXPECT_EQ (store.create (Spec ("emb", 10, 4).on ("fake:0")), "");
-  EXPECT_EQ (store.create (Spec ("emb", 10, 4)), "");
-  EXPECT_EQ (store.create (Spec ("emb", 10, 4).on ("fake:0")), "");
-  EXPECT_EQ (store.create (Spec ("emb", 10, 4).on ("cpu")),
-             "ALREADY_EXISTS table emb already exists with a different device: fake:0, not cpu");
-  EXPECT_EQ (
-      store.create (Spec ("emb", 10, 4).on ("fake:0", true)),
-      "ALREADY_EXISTS table emb already exists with a different device: fake:0, not fake:0/host");
-}
-
-TEST (DeviceTables, AreRefusedForBadPlacesWithTheReason)
-{
-  Store store (0, Devices { find_device });
-  std::string said = store.create (Spec ("emb", 10, 4).on ("cuda:77"));
-
-  EXPECT_EQ (said.find ("NOT_FOUND spec.device: unknown device \"cuda:77\"; known: cpu"), 0u)
-      << said;
-  EXPECT_NE (said.find ("cuda: "), std::string::npos) << said;
-  EXPECT_EQ (store.create (Spec ("emb", 10, 4).on ("cpu", true)),
-             "INVALID_ARGUMENT spec.host_memory: requires a named device other than the CPU, "
-             "spec.device is \"cpu\"");
-  EXPECT_EQ (store.create (Spec ("emb", 10, 4)), ""); /* the name is still free */
 }
 
 TEST (DeviceTables, CallsOnThemAreNotForThreadsThatMayNotWait)

@@ -1,10 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables used by several threads. Run these tests under the thread sanitizer too. */
+/* Tables used by several threads, in host memory and on a device. Run these tests under the thread
+ * sanitizer too. */
 
 #include <atomic>
 #include <thread>
 
+#include "tests/runtime/fake_device/fake_device.h"
 #include "tests/runtime/server/tables/tables.h"
 
 using namespace embedding_test;
@@ -13,13 +15,33 @@ namespace {
 
 const TpsDType dtypes[] = { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 };
 
-/* Returns the specification of a table in which all values of a row are equal. Every update
- * preserves this. */
-Spec
-flat_table (int64_t rows, int32_t dim, TpsDType dtype)
+TpsDevice *
+find_device (const gchar *, GError **)
 {
-  return Spec ("emb", rows, dim).zeros ().dtype (dtype).optimizer (TPS_OPTIMIZER_SGD, 1);
+  return tps_fake_device_get (0);
 }
+
+/* The parameter is the device of the tables. */
+class TableThreads : public testing::TestWithParam<const char *>
+{
+protected:
+  /* Returns the specification of a table in which all values of a row are equal. Every update
+   * preserves this. */
+  static Spec
+  flat_table (int64_t rows, int32_t dim, TpsDType dtype)
+  {
+    Spec spec ("emb", rows, dim);
+
+    return spec.zeros ().dtype (dtype).optimizer (TPS_OPTIMIZER_SGD, 1).on (GetParam ());
+  }
+
+  const bool is_on_device_ = !g_str_equal (GetParam (), "cpu");
+};
+
+INSTANTIATE_TEST_SUITE_P (Devices, TableThreads, testing::Values ("cpu", "fake:0"),
+                          [] (const auto &place) {
+                            return g_str_equal (place.param, "cpu") ? "cpu" : "device";
+                          });
 
 bool
 is_flat (const Floats &values, size_t dim)
@@ -34,14 +56,14 @@ is_flat (const Floats &values, size_t dim)
 
 /* The table has few rows, so that readers and writers collide. The rows consist of words of 8, 4
  * and 2 bytes. Some are so long that updates are often interrupted. */
-TEST (TableThreads, ReadersNeverSeeHalfAnUpdate)
+TEST_P (TableThreads, ReadersNeverSeeHalfAnUpdate)
 {
   for (TpsDType dtype : dtypes)
-    for (int32_t dim : { 13, 32, 6000 })
+    for (int32_t dim : { 13, 32, is_on_device_ ? 64 : 6000 })
       {
         constexpr int64_t rows = 5;
         constexpr int n_writers = 2, n_readers = 3;
-        Store store;
+        Store store (is_on_device_ ? 1 : 0, Devices { find_device });
         std::atomic<int> n_reading { n_readers };
         std::atomic<int> n_torn { 0 };
         std::vector<std::thread> threads;
@@ -63,7 +85,7 @@ TEST (TableThreads, ReadersNeverSeeHalfAnUpdate)
             std::string bytes;
 
             query.pooling = static_cast<TpsPooling> (1 + reader % 2);
-            for (int i = 0; i < 120; i++)
+            for (int i = 0; i < (is_on_device_ ? 60 : 120); i++)
               {
                 n_torn += !is_flat (store.pooled (query), columns);
                 store.rows ("emb", { 4, 0, 2 }, &bytes);
@@ -78,11 +100,11 @@ TEST (TableThreads, ReadersNeverSeeHalfAnUpdate)
 }
 
 /* Sums of small integers are exact in any order, so a missing update is detectable. */
-TEST (TableThreads, NoUpdateIsLost)
+TEST_P (TableThreads, NoUpdateIsLost)
 {
-  constexpr int n_writers = 4, n_steps = 200;
   constexpr int64_t rows = 7, dim = 3;
-  Store store (2);
+  const int n_writers = 4, n_steps = is_on_device_ ? 50 : 200;
+  Store store (2, Devices { find_device });
   std::vector<std::thread> threads;
 
   ASSERT_EQ (store.create (flat_table (rows, dim, TPS_DTYPE_FLOAT32)), "");
@@ -103,7 +125,7 @@ TEST (TableThreads, NoUpdateIsLost)
 }
 
 /* Pooling uses another path if there is a concurrent writer. The bits must be the same. */
-TEST (TableThreads, LookupsBesideAWriterOfOtherRowsHaveTheSameBits)
+TEST (TableThreadsOnTheHost, LookupsBesideAWriterOfOtherRowsHaveTheSameBits)
 {
   constexpr int64_t rows = 200;
   constexpr size_t dim = 24;
@@ -142,10 +164,10 @@ TEST (TableThreads, LookupsBesideAWriterOfOtherRowsHaveTheSameBits)
     }
 }
 
-TEST (TableThreads, DroppedTablesLiveAsLongAsTheyAreUsed)
+TEST_P (TableThreads, DroppedTablesLiveAsLongAsTheyAreUsed)
 {
   constexpr int n_users = 3;
-  Store store (2);
+  Store store (2, Devices { find_device });
   std::atomic<int> n_left { n_users };
   std::atomic<int> n_wrong { 0 };
   std::vector<std::thread> threads;
@@ -153,7 +175,7 @@ TEST (TableThreads, DroppedTablesLiveAsLongAsTheyAreUsed)
 
   for (int user = 0; user < n_users; user++)
     threads.emplace_back ([&] {
-      for (int i = 0; i < 300; i++)
+      for (int i = 0; i < (is_on_device_ ? 60 : 300); i++)
         {
           std::vector<Floats> outputs;
           Query query { "emb", { 1, 2, 3, 49 }, { 0, 2 } };
@@ -174,10 +196,11 @@ TEST (TableThreads, DroppedTablesLiveAsLongAsTheyAreUsed)
     thread.join ();
   EXPECT_EQ (n_wrong, 0);
   EXPECT_EQ (tps_table_store_get_bytes (store.get ()), 0u);
+  EXPECT_EQ (tps_table_store_get_device_bytes (store.get ()), 0u);
 }
 
 /* One thread creates the table, but all calls must succeed. The limit has room for one table. */
-TEST (TableThreads, OneNameIsMadeOnce)
+TEST (TableThreadsOnTheHost, OneNameIsMadeOnce)
 {
   Spec spec = Spec ("emb", 20000, 16).normal (1);
 
@@ -196,7 +219,7 @@ TEST (TableThreads, OneNameIsMadeOnce)
     }
 }
 
-TEST (TableThreads, OfTwoSpecificationsOneWins)
+TEST (TableThreadsOnTheHost, OfTwoSpecificationsOneWins)
 {
   Store store (1);
   std::string said[2];
@@ -210,7 +233,7 @@ TEST (TableThreads, OfTwoSpecificationsOneWins)
 
 /* The pool's only thread makes calls that use helpers from the same pool. They must not wait for a
  * helper. */
-TEST (TableThreads, CallsFromAWorkerDoNotWaitForItself)
+TEST (TableThreadsOnTheHost, CallsFromAWorkerDoNotWaitForItself)
 {
   struct Job
   {
