@@ -32,17 +32,6 @@ public:
   {
     return why_not_;
   }
-  // Returns 1 or 2.
-  int
-  Version () const
-  {
-    return version_;
-  }
-  const std::string &
-  Path () const
-  {
-    return path_;
-  }
   // Returns the path of a file. A process enters the group by writing its id to this file.
   std::string
   Procs () const

@@ -61,17 +61,6 @@ protected:
     return added;
   }
 
-  std::string
-  make_token (const char *name, const char *tenant)
-  {
-    g_autofree gchar *line = nullptr;
-    g_autofree gchar *token = tps_token_make (name, tenant, &line, nullptr);
-
-    lines_ += std::string (line) + "\n";
-    write (tokens_, lines_);
-    return token;
-  }
-
   static TpsGrant *
   shown (TpsIdentity *identity, const char *name)
   {
@@ -79,7 +68,7 @@ protected:
     return tps_identity_get_grant (identity);
   }
 
-  std::string rules_, tokens_, lines_;
+  std::string rules_, tokens_;
   TpsAccess *access_ = nullptr;
 };
 

@@ -91,17 +91,6 @@ public:
   TpsChunk chunk = {};
 };
 
-/* Cuts `bytes` into pieces of `n_each` bytes. The last piece may be shorter. */
-inline std::vector<std::string>
-cut (const std::string &bytes, gsize n_each)
-{
-  std::vector<std::string> parts;
-
-  for (gsize offset = 0; offset < bytes.size (); offset += n_each)
-    parts.push_back (bytes.substr (offset, n_each));
-  return parts;
-}
-
 /* Returns the binary argument of a message. */
 inline std::string
 argument_of (const TpsMessage *message)

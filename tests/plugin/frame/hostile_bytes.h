@@ -26,17 +26,6 @@ be (guint64 value, guint n_bytes)
 }
 
 inline Bytes
-repeat (const Bytes &bytes, gsize n)
-{
-  Bytes all;
-
-  all.reserve (bytes.size () * n);
-  for (gsize i = 0; i < n; i++)
-    all += bytes;
-  return all;
-}
-
-inline Bytes
 frame (const Bytes &message)
 {
   return be (message.size (), 4) + message;
@@ -82,47 +71,10 @@ compact_field (guint type, guint delta = 1)
 
 enum
 {
-  C_TRUE = 1,
-  C_I16 = 4,
-  C_I32 = 5,
   C_I64 = 6,
   C_BINARY = 8,
   C_LIST = 9,
-  C_MAP = 11,
-  C_STRUCT = 12,
 };
-
-/* Checks that the scanner refuses the bytes with `code` and `reason`, for any division into
- * chunks. */
-inline void
-expect_refused (const Bytes &bytes, int code, const std::string &reason)
-{
-  ScanOptions options;
-
-  options.max_message_bytes = LIMIT;
-  Scan whole = scan_bytes (bytes, options);
-  EXPECT_EQ (whole.code, code);
-  EXPECT_THAT (whole.error, testing::HasSubstr (reason));
-  EXPECT_TRUE (whole.messages.empty ());
-  if (bytes.size () > 100000)
-    return;
-  options.chunk_size = [] { return 1; };
-  EXPECT_EQ (scan_bytes (bytes, options).error, whole.error);
-}
-
-inline void
-expect_protocol_error (const Bytes &bytes, const std::string &reason)
-{
-  expect_refused (bytes, TPS_ERROR_PROTOCOL, reason);
-}
-
-/* Checks the same for the arguments of a message, framed and unframed. */
-inline void
-expect_bad_arguments (const Bytes &message, const std::string &reason)
-{
-  expect_protocol_error (frame (message), reason);
-  expect_protocol_error (message, reason);
-}
 
 inline void
 expect_accepted (const Bytes &bytes)

@@ -174,14 +174,6 @@ protected:
     return std::make_unique<Received> (message);
   }
 
-  guint
-  n_opened (TpsSegmentKind kind, TpsSegmentUse use)
-  {
-    return static_cast<guint> (std::count_if (
-        pair_->opened.begin (), pair_->opened.end (),
-        [=] (const TpsSegmentRequest &one) { return one.kind == kind && one.use == use; }));
-  }
-
   std::unique_ptr<PoolPair> pair_;
 };
 

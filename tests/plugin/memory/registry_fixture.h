@@ -96,19 +96,6 @@ protected:
     return Sharing (tps_segment_registry_answer (registry));
   }
 
-  static std::string
-  resolve_refusal (TpsSharing *sharing, TpsSharedSlice slice)
-  {
-    g_autoptr (GError) error = nullptr;
-    g_autoptr (TpsBuffer) buffer = sharing->ops->resolve (sharing, &slice, &error);
-
-    EXPECT_EQ (buffer == nullptr, error != nullptr);
-    if (error == nullptr)
-      return "";
-    EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
-    return error->message;
-  }
-
   bool
   release (gint64 id)
   {

@@ -68,24 +68,6 @@ protected:
   TpsQuotas *quotas_ = nullptr;
 };
 
-TEST_F (QuotaTest, CallsBeyondTheRateAreRefusedWithATime)
-{
-  TpsTenantLimits limits = {};
-  RawClient client (tcp_), other (tcp_);
-  limits.rates[TPS_QUOTA_CALLS] = { 20, 3 };
-  Limit ("*", limits);
-
-  for (int i = 0; i < 3; i++)
-    EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (i))), i);
-  Message refused = other.Call ("Test:echo", IntField (9)); // of the same tenant
-  EXPECT_EQ (ErrorCode (refused), kExhausted);
-  EXPECT_EQ (RetryAfterMs (refused), 50);
-  EXPECT_NE (ErrorText (refused).find ("calls_per_s"), std::string::npos);
-  EXPECT_EQ (Status ().n_refused[TPS_QUOTA_CALLS], 1u);
-  clock_ns += kSecond / 20;
-  EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (5))), 5);
-}
-
 // A call of an unknown method costs work, so it must also count.
 TEST_F (QuotaTest, CallsOfUnknownMethodsCount)
 {
@@ -100,57 +82,6 @@ TEST_F (QuotaTest, CallsOfUnknownMethodsCount)
   EXPECT_EQ (ExceptionKind (client.Call ("Test:nonsense")), 6); // it has no ServiceError
   // A refusal does not reveal which methods of the contract the server has.
   EXPECT_EQ (ErrorCode (client.Call ("EmbeddingTable:nonsense")), kExhausted);
-}
-
-TEST_F (QuotaTest, ReceivedBytesCount)
-{
-  TpsTenantLimits limits = {};
-  RawClient client (tcp_);
-  limits.rates[TPS_QUOTA_BYTES_IN] = { 1000000, 300000 };
-  Limit ("*", limits);
-
-  EXPECT_EQ (IntResult (client.Call ("Test:echo", BinaryField (200000))), 0);
-  EXPECT_EQ (ErrorCode (client.Call ("Test:echo", BinaryField (200000))), kExhausted);
-  EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (7))), 7);
-  EXPECT_EQ (Status ().n_refused[TPS_QUOTA_BYTES_IN], 1u);
-  EXPECT_NEAR ((double) Status ().levels[TPS_QUOTA_BYTES_IN], 100000, 200);
-}
-
-TEST_F (QuotaTest, SentBytesAreWaitedForByLaterCalls)
-{
-  TpsTenantLimits limits = {};
-  RawClient client (tcp_);
-  limits.rates[TPS_QUOTA_BYTES_OUT] = { 100000, 100000 };
-  Limit ("*", limits);
-
-  EXPECT_EQ (BinaryResult (client.Call ("Test:make", IntField (300000))).size (), 300000u);
-  EXPECT_LT (Status ().levels[TPS_QUOTA_BYTES_OUT], -200000);
-  Message refused = client.Call ("Test:echo", IntField (1));
-  EXPECT_EQ (ErrorCode (refused), kExhausted);
-  EXPECT_NEAR (RetryAfterMs (refused), 2000, 10);
-  clock_ns += 3 * kSecond;
-  EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (1))), 1);
-}
-
-TEST_F (QuotaTest, CallsInFlightAreLimitedUntilTheyAreAnswered)
-{
-  TpsTenantLimits limits = {};
-  RawClient first (tcp_), second (tcp_);
-  limits.calls_in_flight = 2;
-  Limit ("*", limits);
-
-  first.Send ("Test:hold", 1, IntField (1));
-  second.Send ("Test:hold", 1, IntField (2));
-  service_.WaitForHeld (2);
-  Message refused = second.Call ("Test:echo", IntField (3), 7);
-  EXPECT_EQ (ErrorCode (refused), kExhausted);
-  EXPECT_GT (RetryAfterMs (refused), 0);
-  service_.Release (1);
-  EXPECT_EQ (IntResult (first.Receive ()), 1);
-  EXPECT_EQ (IntResult (second.Call ("Test:echo", IntField (3), 8)), 3);
-  service_.Release (2);
-  EXPECT_EQ (IntResult (second.Receive ()), 2);
-  EXPECT_EQ (Status ().n_calls_in_flight, 0u);
 }
 
 // If a connection closes, its calls end and no longer count.
@@ -365,20 +296,6 @@ TEST_F (QuotaTest, AConnectionMayCloseWhileItIsNotRead)
   }
   while (tps_server_get_n_connections (server_) > 0)
     std::this_thread::yield ();
-}
-
-TEST_F (QuotaTest, LimitsMayChangeWhileConnectionsGoOn)
-{
-  TpsTenantLimits limits = {};
-  RawClient client (tcp_);
-
-  EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (1))), 1);
-  limits.rates[TPS_QUOTA_CALLS] = { 1, 1 };
-  Limit (TPS_ANONYMOUS_TENANT, limits);
-  EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (1))), 1);
-  EXPECT_EQ (ErrorCode (client.Call ("Test:echo", IntField (1))), kExhausted);
-  Limit ("another", limits);
-  EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (1))), 1);
 }
 
 } // namespace

@@ -70,33 +70,6 @@ protected:
     return bytes;
   }
 
-  static WriteFields
-  Context (const std::string &traceparent)
-  {
-    return [traceparent] (TpsWriter *out) {
-      tps_writer_field (out, 1, TPS_WIRE_MAP);
-      tps_writer_map_begin (out, TPS_WIRE_BINARY, TPS_WIRE_BINARY, traceparent.empty () ? 1 : 2);
-      tps_writer_string (out, "other");
-      tps_writer_string (out, "ignored");
-      if (traceparent.empty ())
-        return;
-      tps_writer_string (out, TPS_TRACEPARENT);
-      tps_writer_string (out, traceparent.c_str ());
-    };
-  }
-
-  // The end of a call is recorded before its reply is sent.
-  TpsSlowCall
-  Slow (const std::string &method)
-  {
-    TpsSlowCall calls[40];
-    guint n = tps_tracer_list_slow (tracer_, calls, 40);
-    for (guint i = 0; i < n; i++)
-      if (method == calls[i].method)
-        return calls[i];
-    return {};
-  }
-
   TraceCapture capture_;
   TpsTracer *tracer_ = nullptr;
   TpsMetrics *metrics_ = tps_metrics_new (nullptr, nullptr);

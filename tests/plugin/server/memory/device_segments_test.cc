@@ -6,8 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "plugin/wire/wire_memory.h"
 #include "plugin/wire/wire_parameter_server.h"
 #include "plugin/wire/wire_node.h"
@@ -142,25 +140,6 @@ protected:
   std::unique_ptr<SharedClient> client_;
 };
 
-TEST_F (DeviceSegments, AreOfferedOnUnixSocketsByTheDevicesId)
-{
-  Start ();
-  SharedClient far (server_->Tcp ());
-  guint8 uuid[TPS_DEVICE_UUID_BYTES];
-
-  Device ()->ops->get_uuid (Device (), uuid);
-  for (SharedClient *client : { client_.get (), &far })
-    {
-      g_auto (TpsNodeInfo) info = {};
-
-      client->raw ().Send ("Node:describe", 0);
-      ASSERT_TRUE (client->Receive (ReadResultOf<tps_describe_rpc>, &info));
-      EXPECT_EQ (info.has_shared_device, client == client_.get ());
-      EXPECT_EQ (memcmp (info.shared_device, uuid, sizeof uuid) == 0, client == client_.get ());
-    }
-  EXPECT_EQ (OpenRefusal (&far, kBlock), 8);
-}
-
 TEST_F (DeviceSegments, AreForLookupsOnlyIfGradientsAreAveragedElsewhere)
 {
   TpsServerOptions options = OnDevice ();
@@ -258,22 +237,6 @@ TEST_F (DeviceSegments, NothingButDenseFloatingPointGradientsMayLieThere)
                refused);
 }
 
-TEST_F (DeviceSegments, AnAverageIsPutThereUntilTheClientHasItAndAgainWhenItIsReleased)
-{
-  Start ();
-  gint64 id = Open (client_.get (), TPS_SEGMENT_REQUESTS, 1).id;
-  gint64 answers = Open (client_.get (), TPS_SEGMENT_ANSWERS, 1).id;
-  TpsSharedSlice large = { id, 0, 65536 };
-
-  EXPECT_EQ (Answered (Push (1, large)).slice.segment, answers);
-  EXPECT_EQ (Answered (Push (2, large)).bytes.size (), 65536u) << "lent: it comes inline";
-  EXPECT_EQ (ErrorCode (client_->Release (answers)), 0);
-  EXPECT_EQ (ErrorCode (client_->Release (answers)), 2);
-  EXPECT_EQ (ErrorCode (client_->Release (id)), 2);
-  EXPECT_EQ (Answered (Push (3, large)).slice.segment, answers);
-  EXPECT_EQ (Answered (Push (4, { id, 0, 64 })).bytes.size (), 64u) << "too small to be shared";
-}
-
 TEST_F (DeviceSegments, HaveALimitOfTheirOwn)
 {
   TpsServerOptions options = OnDevice ();
@@ -286,39 +249,6 @@ TEST_F (DeviceSegments, HaveALimitOfTheirOwn)
   EXPECT_EQ (OpenRefusal (client_.get (), 1), 7);
   client_->Close (first);
   Open (client_.get (), TPS_SEGMENT_REQUESTS, kBlock);
-}
-
-TEST_F (DeviceSegments, GoWithTheConnectionOnceNoCallNeedsThem)
-{
-  Start (2);
-  gint64 id = Open (client_.get (), TPS_SEGMENT_REQUESTS, kBlock).id;
-  SharedClient other (server_->Unix ());
-  gint64 others = Open (&other, TPS_SEGMENT_REQUESTS, 2 * kBlock).id;
-
-  client_->raw ().Send ("ParameterServer:average_gradient", 7,
-                        Average (0, 1, SharedTensor (1, { 4 }, { id, 0, 16 })));
-  /* Requests of a connection are read in order, so the server has read the push. */
-  EXPECT_GT (client_->Offered (), 0);
-  /* The round may or may not have added the gradient already. The memory must remain until the
-   * round no longer needs it. */
-  client_.reset ();
-  EXPECT_EQ (
-      Answered (other.raw ().Call ("ParameterServer:average_gradient",
-                                   Average (1, 1, SharedTensor (1, { 4 }, { others, 0, 16 }))))
-          .bytes,
-      std::string (16, '\0'));
-  WaitUntil (
-      [&] { return tps_fake_device_get_n_bytes (Device ()) < n_bytes_before_ + 3 * kBlock; });
-}
-
-TEST_F (DeviceSegments, AllGoWithTheServer)
-{
-  Start (2);
-  Open (client_.get (), TPS_SEGMENT_REQUESTS, kBlock);
-  Open (client_.get (), TPS_SEGMENT_ANSWERS, kBlock);
-  client_.reset ();
-  server_.reset ();
-  EXPECT_EQ (tps_fake_device_get_n_bytes (Device ()), n_bytes_before_);
 }
 
 TEST_F (DeviceSegments, WithoutMemoryOrADeviceTheRestIsServed)

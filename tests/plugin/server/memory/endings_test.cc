@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 
 #include <cmath>
-#include <cstring>
 
 #include "plugin/wire/wire_parameter_server.h"
 #include "tests/plugin/server/memory/plugin_server.h"
@@ -72,24 +71,6 @@ ExpectNothingLeft (const PluginServer &server)
   EXPECT_EQ (CountMappings (), 0);
 }
 
-TEST (Endings, AClientThatLeavesInMidCallStillTakesPart)
-{
-  PluginServer server;
-  auto leaver = std::make_unique<SharedClient> (server.Unix ());
-  auto stayer = std::make_unique<SharedClient> (server.Unix ());
-
-  Push (0, 2).Send (leaver.get (), &leaver->Open (TPS_SEGMENT_REQUESTS, kMiB));
-  WaitUntil ([&] { return tps_server_get_n_calls (server.Get ()) == 1; });
-  leaver.reset ();
-  WaitUntil ([&] { return tps_server_get_n_connections (server.Get ()) == 1; });
-  EXPECT_EQ (server.BytesOut (), kMiB); // the call still reads the segment
-  Push (1, 4).Send (stayer.get (), &stayer->Open (TPS_SEGMENT_REQUESTS, kMiB));
-  EXPECT_EQ (ReceiveAverage (stayer.get ()), 3);
-  WaitUntil ([&] { return server.BytesOut () == kMiB; });
-  stayer.reset ();
-  ExpectNothingLeft (server);
-}
-
 TEST (Endings, ASegmentClosedInMidCallIsReadToTheEnd)
 {
   PluginServer server;
@@ -112,19 +93,6 @@ TEST (Endings, ASegmentClosedInMidCallIsReadToTheEnd)
   WaitUntil ([&] { return server.BytesOut () == 0; });
   one.reset ();
   two.reset ();
-  ExpectNothingLeft (server);
-}
-
-TEST (Endings, AnUnreleasedReplyEndsWithItsConnection)
-{
-  PluginServer server ({}, 1);
-  auto client = std::make_unique<SharedClient> (server.Unix ());
-
-  client->Open (TPS_SEGMENT_ANSWERS, kMiB);
-  Push (0, 2).Send (client.get (), nullptr);
-  EXPECT_EQ (ReceiveAverage (client.get ()), 2);
-  EXPECT_EQ (client->n_resolved, 1);
-  client.reset (); // the client has not released the segment
   ExpectNothingLeft (server);
 }
 
@@ -173,90 +141,6 @@ TEST (Endings, AnswersComeInlineWhileAllSegmentsAreLent)
   push.Send (&client, nullptr);
   EXPECT_EQ (ReceiveAverage (&client), 2);
   EXPECT_EQ (client.n_resolved, 2);
-}
-
-// A client in another process, which is forked before this process has threads.
-class KilledClient
-{
-public:
-  KilledClient ()
-  {
-    int to_child[2], to_parent[2];
-
-    if (pipe (to_child) != 0 || pipe (to_parent) != 0)
-      abort ();
-    child_ = fork ();
-    if (child_ == 0)
-      Run (to_child[0], to_parent[1]);
-    close (to_child[0]);
-    close (to_parent[1]);
-    to_child_ = to_child[1];
-    from_child_ = to_parent[0];
-  }
-
-  ~KilledClient ()
-  {
-    close (to_child_);
-    close (from_child_);
-  }
-
-  // Returns when the client has two segments and a pending call.
-  void
-  Start (const std::string &address)
-  {
-    char ready;
-
-    ASSERT_EQ (write (to_child_, address.c_str (), address.size () + 1),
-               static_cast<ssize_t> (address.size () + 1));
-    ASSERT_EQ (read (from_child_, &ready, 1), 1);
-  }
-
-  void
-  Kill ()
-  {
-    kill (child_, SIGKILL);
-    waitpid (child_, nullptr, 0);
-  }
-
-private:
-  [[noreturn]] static void
-  Run (int in, int out)
-  {
-    char address[256];
-
-    if (read (in, address, sizeof address) <= 0)
-      _exit (1);
-    SharedClient client (address);
-
-    client.Open (TPS_SEGMENT_ANSWERS, 2 * kMiB);
-    Push (0, 2).Send (&client, &client.Open (TPS_SEGMENT_REQUESTS, kMiB));
-    if (write (out, "r", 1) != 1)
-      _exit (1);
-    for (;;)
-      pause ();
-  }
-
-  pid_t child_;
-  int to_child_;
-  int from_child_;
-};
-
-TEST (Endings, AKilledClientsMemoryComesBack)
-{
-  KilledClient killed;
-  PluginServer server;
-  auto client = std::make_unique<SharedClient> (server.Unix ());
-
-  killed.Start (server.Unix ());
-  EXPECT_GE (CountMappings (), 2);
-  WaitUntil ([&] { return tps_server_get_n_calls (server.Get ()) == 1; });
-  killed.Kill ();
-  WaitUntil ([&] { return tps_server_get_n_connections (server.Get ()) == 1; });
-  WaitUntil ([&] { return server.BytesOut () == kMiB; }); // the memory that the call still reads
-  Push (1, 4).Send (client.get (), nullptr);
-  EXPECT_EQ (ReceiveAverage (client.get ()), 3);
-  client.reset ();
-  ExpectNothingLeft (server);
 }
 
 } // namespace
