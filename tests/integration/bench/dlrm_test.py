@@ -227,9 +227,7 @@ else:
                      "--scale=0", "--scale=nan", "--exponent=-1", "--optimizer=none",
                      "--transport=pigeon", "--peer=nobody", "--multi-hot=0", "--staleness=65",
                      "--threads=0"):
-            result = self.run_world("--smoke", flag)
-            self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
-            self.assertIn(flag.split("=")[0], result.stderr)
+            self.assert_bad_flag("--smoke", flag)
 
     def kill_trainer(self, run, rank):
         """Whether a living trainer was killed."""
@@ -257,11 +255,7 @@ else:
             self.assert_nothing_left(run)
 
     def test_ctrl_c(self):
-        run = self.start("--smoke", "--repeats=1000")
-        launcher.eventually(lambda: len(run.living()) > 3, "its processes are there")
-        run.signal(signal.SIGINT)
-        self.assertEqual(run.finish().code, 130)
-        self.assert_nothing_left(run)
+        self.check_interrupt("--smoke", "--repeats=1000", n_processes=3)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@
 import json
 import os
 import shutil
-import signal
 
 import junit
 import launcher
@@ -91,11 +90,8 @@ class Durability(launcher.TestCase):
         self.assertIn("server (pid", result.stderr)
 
     def test_ctrl_c(self):
-        run = self.start("--smoke", "--disk=.", "--only=push", "--no-peers", "--repeats=1000")
-        launcher.eventually(lambda: len(run.living()) > 1, "its server is there")
-        run.signal(signal.SIGINT)
-        self.assertEqual(run.finish().code, 130)
-        self.assert_nothing_left(run)
+        self.check_interrupt("--smoke", "--disk=.", "--only=push", "--no-peers", "--repeats=1000",
+                             n_processes=1)
 
 
 if __name__ == "__main__":

@@ -240,6 +240,20 @@ class TestCase(unittest.TestCase):
             file.write(text)
         return name
 
+    def assert_bad_flag(self, *flags, word=None):
+        """The program refuses the last flag in one line, which has the word."""
+        result = self.run_world(*flags)
+        self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
+        self.assertIn(word or flags[-1].split("=")[0], result.stderr)
+
+    def check_interrupt(self, *flags, n_processes):
+        """An interrupt ends a run that has more than so many processes."""
+        run = self.start(*flags)
+        eventually(lambda: len(run.living()) > n_processes, "its processes are there")
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.finish().code, 130)
+        self.assert_nothing_left(run)
+
     def assert_refused(self, result, *words, code=2):
         """One line on stderr with all the words, and nothing on stdout."""
         self.assertEqual(result.code, code, result)

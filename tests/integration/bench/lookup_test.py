@@ -4,7 +4,6 @@
 import json
 import os
 import re
-import signal
 
 import junit
 import launcher
@@ -158,13 +157,9 @@ class Lookup(launcher.TestCase):
         for flag in ("--bogus", "--bags=0", "--only=neither", "--peer=nobody", "--seconds=0",
                      "--device=a b", "--ids=2000", "--exponent=0", "--remote-ids=0", "--steps=0",
                      "--peer=torch"):
-            result = self.run_world(flag)
-            self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
-            self.assertIn(flag.split("=")[0], result.stderr)
+            self.assert_bad_flag(flag)
         for flags in ((), ("--device=cuda", "--only=push"), ("--device=cuda", "--bags=3")):
-            result = self.run_world("--to-device", *flags)
-            self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
-            self.assertIn("--to-device", result.stderr)
+            self.assert_bad_flag("--to-device", *flags, word="--to-device")
 
     def test_a_peer_that_cannot_run_is_named(self):
         for peer in "pytorch", "fbgemm", "both":
@@ -174,11 +169,7 @@ class Lookup(launcher.TestCase):
             self.assertIn("python3-torch", result.stderr)
 
     def test_ctrl_c(self):
-        run = self.start("--smoke", "--repeats=1000")
-        launcher.eventually(lambda: len(run.living()) > 1, "its server is there")
-        run.signal(signal.SIGINT)
-        self.assertEqual(run.finish().code, 130)
-        self.assert_nothing_left(run)
+        self.check_interrupt("--smoke", "--repeats=1000", n_processes=1)
 
 
 if __name__ == "__main__":

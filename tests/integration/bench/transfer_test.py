@@ -142,17 +142,13 @@ class Transfer(launcher.TestCase):
                            ("--transport=x", "tcp or unix or shm or tls"),
                            ("--system=x", "thriftps")):
             with self.subTest(flag=flag):
-                result = self.run_world(flag)
-                self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
-                self.assertIn(word, result.stderr)
+                self.assert_bad_flag(flag, word=word)
 
     def test_small_calls_where_there_are_none_are_a_line(self):
         for flag in ("--idle=5", "--seconds=2"):
             for alone in ("--transport=shm", "--system=raw"):
                 with self.subTest(flag=flag, alone=alone):
-                    result = self.run_world(flag, alone)
-                    self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
-                    self.assertIn(flag + ": expected ThriftPS over TCP", result.stderr)
+                    self.assert_bad_flag(flag, alone, word=flag + ": expected ThriftPS over TCP")
 
     def test_it_says_at_its_start_how_long_it_takes(self):
         run = self.start("--peers", "--repeats=100")
@@ -163,11 +159,7 @@ class Transfer(launcher.TestCase):
         self.assert_nothing_left(run)
 
     def test_ctrl_c(self):
-        run = self.start("--repeats=1000")
-        launcher.eventually(lambda: len(run.living()) > 1, "its servers are there")
-        run.signal(signal.SIGINT)
-        self.assertEqual(run.finish().code, 130)
-        self.assert_nothing_left(run)
+        self.check_interrupt("--repeats=1000", n_processes=1)
 
 
 if __name__ == "__main__":
