@@ -193,14 +193,13 @@ typedef struct
 } Sending;
 
 static gboolean
-read_answer (TpsReader *in, TpsWireType type, gpointer user_data, GError **error)
+take_answer (gpointer result, gpointer user_data, GError **error)
 {
+  const TpsTensorList *list = result;
   ServerPart *part = user_data;
-  g_auto (TpsTensorList) list = { 0 };
 
-  return tps_rpc_read_result (&tps_lookup_bags_rpc, in, type, &list, error)
-         && tps_lookup_plan_take_answer (part->plan, part->server, list.tensors, list.n_tensors,
-                                         error);
+  return tps_lookup_plan_take_answer (part->plan, part->server, list->tensors, list->n_tensors,
+                                      error);
 }
 
 static void
@@ -231,8 +230,8 @@ add_part (Sending *sending, TpsLookupPlan *plan, guint server)
   sending->requests[sending->n_parts++] = (TpsServerRequest) {
     .server = server,
     .arguments = &part->arguments,
-    .read = read_answer,
-    .result = part,
+    .take = take_answer,
+    .user_data = part,
   };
 }
 
@@ -327,13 +326,11 @@ struct RowLookup
 };
 
 static gboolean
-read_rows (TpsReader *in, TpsWireType type, gpointer user_data, GError **error)
+take_rows (gpointer rows, gpointer user_data, GError **error)
 {
   RowsOfPart *part = user_data;
-  g_auto (TpsTensor) rows = { 0 };
 
-  return tps_rpc_read_result (&tps_lookup_rows_rpc, in, type, &rows, error)
-         && tps_row_split_take_answer (&part->lookup->split, part->part, &rows, error);
+  return tps_row_split_take_answer (&part->lookup->split, part->part, rows, error);
 }
 
 static void
@@ -378,8 +375,8 @@ add_rows_of_part (RowLookup *lookup, guint i)
   lookup->requests[i] = (TpsServerRequest) {
     .server = table->servers[lookup->split.parts[i].shard],
     .arguments = &part->arguments,
-    .read = read_rows,
-    .result = part,
+    .take = take_rows,
+    .user_data = part,
   };
 }
 

@@ -9,6 +9,7 @@
 #include "plugin/wire/value_kinds.h"
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
+#include "runtime/base/outcome.h"
 
 /* ---- creation and release ------------------------------------------------------------------- */
 
@@ -162,17 +163,17 @@ lists_free (Lists *lists)
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Lists, lists_free)
 
-/* Reads the tables of a server. Absent fields get their defaults, as in a creation. */
+/* Takes the tables of a server. Absent fields get their defaults, as in a creation. */
 static gboolean
-read_list (TpsReader *in, TpsWireType type, gpointer result, GError **error)
+take_list (gpointer result, gpointer user_data, GError **error)
 {
-  TpsTableSpecs *list = result;
-  gboolean ok = tps_rpc_read_result (&tps_list_tables_rpc, in, type, list, error);
+  TpsTableSpecs *list = user_data;
+  gboolean ok = TRUE;
 
+  *list = *(TpsTableSpecs *) result;
+  *(TpsTableSpecs *) result = (TpsTableSpecs) { 0 };
   for (guint i = 0; ok && i < list->n_specs; i++)
     ok = tps_table_spec_resolve (&list->specs[i], error);
-  if (!ok)
-    tps_table_specs_clear (list);
   return ok;
 }
 
@@ -190,8 +191,8 @@ ask_lists (TpsRemoteTables *tables, gint64 deadline_ns, GError **error)
     {
       TpsServerRequest *request = batch_add (batch, server);
 
-      request->read = read_list;
-      request->result = &lists->of[server];
+      request->take = take_list;
+      request->user_data = &lists->of[server];
     }
   if (batch_run (batch, &tps_list_tables_rpc, deadline_ns))
     return g_steal_pointer (&lists);
@@ -457,47 +458,13 @@ typedef struct
 {
   guint n_outputs;
   TpsTensor *outputs;
-  GError *error;
-  TpsMutex lock; /* guards the next line */
-  gboolean done;
-  TpsCond finished;
+  TpsOutcome outcome;
 } Wait;
 
 static void
-wait_init (Wait *wait, TpsTensor *outputs, guint n_outputs)
+on_applied (gpointer outcome, const GError *error)
 {
-  *wait = (Wait) { .n_outputs = n_outputs, .outputs = outputs };
-  tps_mutex_init (&wait->lock);
-  tps_cond_init (&wait->finished);
-}
-
-/* The wait needs no deadline. The call ends at its own deadline, and borrows its arguments until
- * then. */
-static gboolean
-wait_end (Wait *wait, GError **error)
-{
-  tps_mutex_lock (&wait->lock);
-  while (!wait->done)
-    tps_cond_wait (&wait->finished, &wait->lock);
-  tps_mutex_unlock (&wait->lock);
-  tps_cond_clear (&wait->finished);
-  tps_mutex_clear (&wait->lock);
-  if (wait->error == NULL)
-    return TRUE;
-  g_propagate_error (error, wait->error);
-  return FALSE;
-}
-
-static void
-on_applied (gpointer user_data, const GError *error)
-{
-  Wait *wait = user_data;
-
-  tps_mutex_lock (&wait->lock);
-  wait->error = error != NULL ? g_error_copy (error) : NULL;
-  wait->done = TRUE;
-  tps_cond_signal (&wait->finished);
-  tps_mutex_unlock (&wait->lock);
+  tps_outcome_set (outcome, error);
 }
 
 static void
@@ -507,7 +474,7 @@ on_looked_up (gpointer user_data, TpsTensor *outputs, const GError *error)
 
   for (guint i = 0; error == NULL && i < wait->n_outputs; i++)
     tps_tensor_move (&wait->outputs[i], &outputs[i]);
-  on_applied (wait, error);
+  tps_outcome_set (&wait->outcome, error);
 }
 
 /* Waits for the first `n_outputs` tensors of a lookup of bags. */
@@ -515,11 +482,11 @@ static gboolean
 look_up_bags (TpsRemoteTables *tables, const TpsBagQuery *queries, guint n_queries,
               gint64 deadline_ns, TpsTensor *outputs, guint n_outputs, GError **error)
 {
-  Wait wait;
+  Wait wait = { .n_outputs = n_outputs, .outputs = outputs };
 
-  wait_init (&wait, outputs, n_outputs);
+  tps_outcome_init (&wait.outcome);
   tps_remote_tables_lookup_bags (tables, queries, n_queries, deadline_ns, on_looked_up, &wait);
-  return wait_end (&wait, error);
+  return tps_outcome_wait (&wait.outcome, error);
 }
 
 gboolean
@@ -542,11 +509,11 @@ gboolean
 tps_remote_tables_apply_bags_sync (TpsRemoteTables *tables, const TpsBagGradient *gradients,
                                    guint n_gradients, gint64 deadline_ns, GError **error)
 {
-  Wait wait;
+  TpsOutcome outcome;
 
-  wait_init (&wait, NULL, 0);
-  tps_remote_tables_apply_bags (tables, gradients, n_gradients, deadline_ns, on_applied, &wait);
-  return wait_end (&wait, error);
+  tps_outcome_init (&outcome);
+  tps_remote_tables_apply_bags (tables, gradients, n_gradients, deadline_ns, on_applied, &outcome);
+  return tps_outcome_wait (&outcome, error);
 }
 
 gboolean
@@ -554,11 +521,11 @@ tps_remote_tables_lookup_rows_sync (TpsRemoteTables *tables, const gchar *name,
                                     TpsTensorView indices, gint64 deadline_ns, TpsTensor *rows,
                                     GError **error)
 {
-  Wait wait;
+  Wait wait = { .n_outputs = 1, .outputs = rows };
 
-  wait_init (&wait, rows, 1);
+  tps_outcome_init (&wait.outcome);
   tps_remote_tables_lookup_rows (tables, name, indices, deadline_ns, on_looked_up, &wait);
-  return wait_end (&wait, error);
+  return tps_outcome_wait (&wait.outcome, error);
 }
 
 gboolean
@@ -566,11 +533,11 @@ tps_remote_tables_apply_rows_sync (TpsRemoteTables *tables, const gchar *name,
                                    TpsTensorView indices, TpsTensorView values, gint64 deadline_ns,
                                    GError **error)
 {
-  Wait wait;
+  TpsOutcome outcome;
 
-  wait_init (&wait, NULL, 0);
-  tps_remote_tables_apply_rows (tables, name, indices, values, deadline_ns, on_applied, &wait);
-  return wait_end (&wait, error);
+  tps_outcome_init (&outcome);
+  tps_remote_tables_apply_rows (tables, name, indices, values, deadline_ns, on_applied, &outcome);
+  return tps_outcome_wait (&outcome, error);
 }
 
 gboolean
@@ -578,11 +545,11 @@ tps_remote_tables_assign_rows_sync (TpsRemoteTables *tables, const gchar *name,
                                     TpsTensorView indices, TpsTensorView values, gint64 deadline_ns,
                                     GError **error)
 {
-  Wait wait;
+  TpsOutcome outcome;
 
-  wait_init (&wait, NULL, 0);
-  tps_remote_tables_assign_rows (tables, name, indices, values, deadline_ns, on_applied, &wait);
-  return wait_end (&wait, error);
+  tps_outcome_init (&outcome);
+  tps_remote_tables_assign_rows (tables, name, indices, values, deadline_ns, on_applied, &outcome);
+  return tps_outcome_wait (&outcome, error);
 }
 
 /* ---- the tables of a trainer ---------------------------------------------------------------- */
