@@ -20,7 +20,6 @@
 #include "runtime/base/error.h"
 #include "runtime/base/thread.h"
 #include "runtime/base/trace_sinks.h"
-#include "runtime/base/version.h"
 #include "runtime/device/backend.h"
 
 #define END_MS 4700 /* from a signal to the end of the process, even if calls still run */

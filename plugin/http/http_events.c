@@ -7,7 +7,7 @@
 #include "plugin/http/http_request.h"
 #include "plugin/http/readings.h"
 #include "runtime/base/sync.h"
-#include "runtime/base/version.h"
+#include "runtime/base/error.h"
 
 /* ---- samples -------------------------------------------------------------------------------- */
 

@@ -11,15 +11,15 @@
 
 #pragma once
 
+#include <thriftps/tensor.h>
+
 #include "runtime/base/budget.h"
 
 G_BEGIN_DECLS
 
 #define TPS_BUFFER_ALIGNMENT 64
 
-typedef struct TpsBuffer TpsBuffer;
 typedef struct TpsBufferPool TpsBufferPool;
-typedef struct TpsDevice TpsDevice; /* runtime/device/backend.h */
 
 /* Creates a pool, to which the caller owns a reference. The pool charges `budget` for buffers in
  * use, and `kept` for buffers that it keeps for reuse, at most `keep_bytes`. Either budget may be
@@ -91,10 +91,7 @@ gsize tps_buffer_pool_get_n_bytes_of_source (TpsBufferPool *pool);
  * large. */
 gsize tps_buffer_pool_get_cost (gsize n_bytes);
 
-/* Return a buffer from the default pool, to which the caller owns a reference. It is not charged if
- * the pool's budget is full. Abort if there is no memory, as g_malloc() does. Must not be used for
- * sizes that a peer chooses. */
-TpsBuffer *tps_buffer_new (gsize n_bytes);
+/* As tps_buffer_new(), but filled with zeros. Neither is charged if the pool's budget is full. */
 TpsBuffer *tps_buffer_new_zeroed (gsize n_bytes);
 
 /* Returns a copy of `n_bytes`, possibly 0. A copy of at most TPS_BUFFER_MAX_SMALL bytes is not much
@@ -106,11 +103,6 @@ TpsBuffer *tps_buffer_new_copy (gconstpointer data, gsize n_bytes);
 /* Returns the bytes of memory that such a copy takes, including its header and rounding. */
 gsize tps_buffer_get_copy_cost (gsize n_bytes);
 
-/* Wraps foreign memory of `device` (NULL = host memory). `free_func` (may be NULL) is called with
- * `user_data` when the last reference is released. */
-TpsBuffer *tps_buffer_new_foreign (gpointer data, gsize n_bytes, TpsDevice *device,
-                                   GDestroyNotify free_func, gpointer user_data);
-
 /* Wraps memory that another process maps too, and that may change at any time. This process must
  * not write to it, unless the other process has offered it for results. The buffer is never
  * exclusive. The owner of the memory waits while the buffer has a reference, so references must be
@@ -119,15 +111,8 @@ TpsBuffer *tps_buffer_new_foreign (gpointer data, gsize n_bytes, TpsDevice *devi
 TpsBuffer *tps_buffer_new_shared (gconstpointer data, gsize n_bytes, GDestroyNotify free_func,
                                   gpointer user_data);
 
-/* Takes and releases a reference. Thread: any. */
-TpsBuffer *tps_buffer_ref (TpsBuffer *buffer);
-void tps_buffer_unref (TpsBuffer *buffer);
-
-/* Return the data, their size in bytes, and their device (NULL = the host). Data and device are
- * borrowed. A writer must have the only reference (tps_buffer_is_exclusive()), or coordinate with
- * the readers. */
-guint8 *tps_buffer_get_data (const TpsBuffer *buffer);
-gsize tps_buffer_get_size (const TpsBuffer *buffer);
+/* Returns the device of the data, borrowed (NULL = the host). A writer of the data must have the
+ * only reference (tps_buffer_is_exclusive()), or coordinate with the readers. */
 TpsDevice *tps_buffer_get_device (const TpsBuffer *buffer);
 
 /* Returns TRUE if the caller has the only reference and no other process maps the memory. */
@@ -136,7 +121,6 @@ gboolean tps_buffer_is_exclusive (TpsBuffer *buffer);
 /* Returns TRUE if the buffer came from tps_buffer_new_shared(). */
 gboolean tps_buffer_is_shared (const TpsBuffer *buffer);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsBuffer, tps_buffer_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsBufferPool, tps_buffer_pool_unref)
 
 G_END_DECLS
