@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -426,33 +425,6 @@ use (TpsBufferPool *pool, gsize n_bytes, int n)
     tps_buffer_unref (buffer);
 }
 
-TEST (BufferPoolWithSource, AsksForLargeBuffersOnly)
-{
-  Source source;
-  g_autoptr (TpsBufferPool) pool = source.new_pool (0, 1 << 20);
-
-  use (pool, 100, 1);
-  use (pool, MIN_BYTES / 2, 1);
-  EXPECT_EQ (source.n_asked, 0);
-  use (pool, MIN_BYTES, 1);
-  EXPECT_EQ (source.n_asked, 1);
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_of_source (pool), MIN_BYTES);
-}
-
-TEST (BufferPoolWithSource, AsksForNothingNewInTheSteadyState)
-{
-  Source source;
-  g_autoptr (TpsBufferPool) pool = source.new_pool (0, 8 << 20);
-
-  for (int round = 0; round < 20; round++)
-    {
-      use (pool, 100000, 3);
-      use (pool, 1000000, 2);
-    }
-  EXPECT_EQ (source.n_asked, 5);
-  EXPECT_EQ (source.n_out, 5);
-}
-
 TEST (BufferPoolWithSource, TakesBuffersBeyondItsKeptMemoryFromTheHeap)
 {
   Source source;
@@ -464,40 +436,6 @@ TEST (BufferPoolWithSource, TakesBuffersBeyondItsKeptMemoryFromTheHeap)
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_of_source (pool), 4 * MIN_BYTES);
   use (pool, 16 * MIN_BYTES, 1);
   EXPECT_EQ (source.n_asked, 4);
-}
-
-TEST (BufferPoolWithSource, WarnsOnceOfARefusalAndGoesOnWithTheHeap)
-{
-  Source source;
-  g_autoptr (TpsBufferPool) pool = source.new_pool (0, 64 << 20);
-
-  source.refuse_from = 1 << 20;
-  testing::internal::CaptureStderr ();
-  for (int round = 0; round < 3; round++)
-    use (pool, 4 << 20, 2);
-  use (pool, 2 << 20, 1);
-  std::string said = testing::internal::GetCapturedStderr ();
-
-  EXPECT_EQ (source.n_asked, 2); /* for 4 MiB, and then for 2 MiB */
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_of_source (pool), 0u);
-  gsize first = said.find ("no locked memory");
-  EXPECT_NE (first, std::string::npos) << said;
-  EXPECT_EQ (said.find ("no locked memory", first + 1), std::string::npos) << said;
-  use (pool, MIN_BYTES, 1);
-  EXPECT_EQ (source.n_out, 1) << "smaller buffers are still requested";
-}
-
-TEST (BufferPoolWithSource, AsksNoMoreWhereTheDeviceIsLost)
-{
-  Source source;
-  g_autoptr (TpsBufferPool) pool = source.new_pool (0, 64 << 20);
-
-  source.refuse_from = 0;
-  source.refusal = TPS_ERROR_DEVICE_LOST;
-  use (pool, 4 << 20, 1);
-  for (int round = 0; round < 3; round++)
-    use (pool, MIN_BYTES, 4);
-  EXPECT_EQ (source.n_asked, 1);
 }
 
 TEST (BufferPoolWithSource, KeepsItsLimit)

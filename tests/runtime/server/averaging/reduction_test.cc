@@ -7,10 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <random>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "runtime/device/cpu/kernels/elementwise.h"
@@ -19,8 +17,6 @@
 
 namespace averaging_test {
 namespace {
-
-using testing::HasSubstr;
 
 const TpsDType FLOATING[] = { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT64, TPS_DTYPE_FLOAT16,
                               TPS_DTYPE_BFLOAT16 };
@@ -178,21 +174,6 @@ TEST (Reduction, SameBitsForEveryGroupingInPlaceOrNot)
         }
 }
 
-TEST (Reduction, SparseRoundsOfAnyPattern)
-{
-  std::mt19937_64 dice (3);
-
-  for (int i = 0; i < 300; i++)
-    {
-      std::vector<Contribution> given = random_round (
-          &dice, true, 1 + dice () % 5, dice () % 3 == 0 ? 0 : 3, FLOATING[dice () % 4]);
-
-      ASSERT_TRUE (fold_groups (given, std::vector<size_t> (given.size (), 1), false)
-                   == expected_average (given))
-          << i;
-    }
-}
-
 TEST (Reduction, BlocksMayRunInAnyOrder)
 {
   std::mt19937_64 dice (4);
@@ -319,19 +300,6 @@ TEST (Reduction, SparseSumStaysWhereItLiesWhileNoRowIsNew)
   EXPECT_EQ (tps_tensor_data (&average.values), elements);
   EXPECT_TRUE (to_average (average) == as_average (sparse ({ 1, 4, 5 }, 9, 1, { 6, 8, 7 })));
   tps_gradient_clear (&average);
-}
-
-TEST (Reduction, AllWeightsZeroIsRefused)
-{
-  Items items ({ dense ({ 1 }, 0), no_data () });
-  g_autoptr (GError) error = NULL;
-  TpsReduction reduction;
-  TpsGradient average = {};
-
-  tps_reduction_init (&reduction, FALSE, NULL);
-  EXPECT_FALSE (tps_reduction_fold (&reduction, items.pointers.data (), 2, &average, &error));
-  ASSERT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
-  EXPECT_THAT (error->message, HasSubstr ("expected one above 0"));
 }
 
 TEST (Add, HasTheBitsOfOneAfterTheOther)

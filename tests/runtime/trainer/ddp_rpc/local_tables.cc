@@ -42,16 +42,12 @@ LocalTables::wait_for_calls (size_t n)
 }
 
 bool
-LocalTables::begin (Client *client, bool is_push, guint n_queries,
-                    const std::function<void ()> &end, std::string *error)
+LocalTables::begin (Client *client, bool is_push, const std::function<void ()> &end,
+                    std::string *error)
 {
   std::lock_guard<std::mutex> lock (mutex_);
   size_t call = n_calls_++;
 
-  if (is_push)
-    n_pushes++;
-  else
-    lookups.push_back (n_queries);
   changed_.notify_all ();
   if (client->is_cancelled)
     *error = "the client was cancelled";
@@ -112,7 +108,6 @@ LocalTables::look_up_for (const Client *client, const TpsBagQuery &query)
                                          tps_tensor_data (&rows), n_bytes, nullptr));
   tps_tensor_init_take (&there, &rows.shape, buffer, 0);
   tps_tensor_clear (&rows);
-  n_on_device++;
   return there;
 }
 
@@ -154,8 +149,7 @@ LocalTables::lookup_bags (TpsTableClient *client, const TpsBagQuery *queries, gu
   std::string error;
 
   if (self->self->begin (
-          self, false, n_queries, [=] { with_error (TPS_ERROR_ABORTED, "cancelled", fail); },
-          &error))
+          self, false, [=] { with_error (TPS_ERROR_ABORTED, "cancelled", fail); }, &error))
     return;
   if (!error.empty ())
     {
@@ -182,8 +176,7 @@ LocalTables::apply_bags (TpsTableClient *client, const TpsBagGradient *gradients
   std::string error;
 
   if (self->self->begin (
-          self, true, n_gradients, [=] { with_error (TPS_ERROR_ABORTED, "cancelled", fail); },
-          &error))
+          self, true, [=] { with_error (TPS_ERROR_ABORTED, "cancelled", fail); }, &error))
     return;
   if (!error.empty ())
     {

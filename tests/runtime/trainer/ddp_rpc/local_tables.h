@@ -42,16 +42,10 @@ public:
    * `on_device` lie in memory of `device`. If `device` is NULL, all results lie in host memory. */
   TpsTableClient *open (TpsDevice *device = nullptr);
 
-  /* The tables whose results lie in memory of the client's device, and the number of such results
-   * so far. */
+  /* The tables whose results lie in memory of the client's device. */
   std::set<std::string> on_device;
-  size_t n_on_device = 0;
 
   void wait_for_calls (size_t n);
-
-  /* The number of queries of each lookup, in order. */
-  std::vector<guint> lookups;
-  size_t n_pushes = 0;
 
   /* Is called for each call, with its number and TRUE for a push. If the result is not empty, the
    * call fails with this error. */
@@ -82,8 +76,7 @@ private:
 
   /* Begins a call. Sets `error` to the error of the call ("" = none). If it returns TRUE, the call
    * stays open until `end` ends it. */
-  bool begin (Client *client, bool is_push, guint n_queries, const std::function<void ()> &end,
-              std::string *error);
+  bool begin (Client *client, bool is_push, const std::function<void ()> &end, std::string *error);
   TpsTensor look_up (const TpsBagQuery &query);
   TpsTensor look_up_for (const Client *client, const TpsBagQuery &query);
   void apply (const TpsBagGradient &gradient);
