@@ -1,7 +1,8 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Tests the end of a server.
+// Tests the end of a server, and starts that are refused.
 
+#include <gmock/gmock.h>
 #include <sys/stat.h>
 
 #include <future>
@@ -104,6 +105,27 @@ TEST (Stop, ServesAsAThriftServer)
       IntResult (RawClient (tps_server_get_addresses (server)[0]).Call ("echo", IntField (4))), 4);
   thrift_server_stop (base);
   EXPECT_TRUE (served.get ());
+}
+
+// ---- starts that are refused ---------------------------------------------------------------------
+
+TEST (Start, RefusesAServiceTwiceAndADefaultThatIsNotThere)
+{
+  TestService first;
+  TpsService service = first.Get ("A");
+  for (const char *fault : { "twice", "default" })
+    {
+      TpsServerOptions options = {};
+      options.default_service = g_str_equal (fault, "default") ? "B" : nullptr;
+      g_autoptr (TpsServer) server = tps_server_new (&options);
+      g_autoptr (GError) error = nullptr;
+      tps_server_add_service (server, &service);
+      if (g_str_equal (fault, "twice"))
+        tps_server_add_service (server, &service);
+      EXPECT_FALSE (tps_server_start (server, &error));
+      ASSERT_NE (error, nullptr);
+      EXPECT_THAT (error->message, testing::HasSubstr (fault));
+    }
 }
 
 } // namespace

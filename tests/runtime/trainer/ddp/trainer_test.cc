@@ -66,6 +66,26 @@ TEST (Trainer, OnePassAtATime)
   EXPECT_EQ (fleet.wait (1), "SUCCEEDED");
 }
 
+TEST (Trainer, BeatsWhileItWaitsWithinADeadline)
+{
+  Fleet fleet (2);
+  gint64 last = -1;
+
+  EXPECT_EQ (fleet.start (Task (), 0), "");
+  for (int i = 0; i < 100; i++)
+    {
+      g_auto (TpsTrainStatus) status = {};
+
+      tps_trainer_get_status (fleet.trainer (0), &status);
+      EXPECT_EQ (status.state, TPS_TRAIN_RUNNING);
+      if (status.heartbeat == last) /* normal between two phases, but must not last */
+        i--;
+      last = status.heartbeat;
+    }
+  tps_trainer_cancel (fleet.trainer (0));
+  EXPECT_EQ (fleet.wait (0), "CANCELLED");
+}
+
 TEST (Trainer, CancelEndsAPassThatWaitsAndTheNextOneWorks)
 {
   Fleet fleet (2);
