@@ -16,6 +16,7 @@
 namespace thriftps_test {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -157,6 +158,17 @@ TEST_F (TracingTest, TheCClientCarriesATraceparent)
   tps_trace_context_format (&span.context, text);
   EXPECT_STREQ (text, kTraceparent);
   EXPECT_FALSE (tps_tracer_take (tracer_, &span));
+}
+
+TEST_F (TracingTest, FailuresNameTheirTrace)
+{
+  RawClient client (tcp_);
+  client.SendBytes (Frame (Wire (), "Test:no", 1, kTraceparent, IntField (5)));
+  client.Receive ();
+  client.Call ("Test:no");
+  EXPECT_THAT (capture_.Lines ("request_failed"),
+               ElementsAre (HasSubstr (std::string ("trace_id=") + kTraceId),
+                            Not (HasSubstr ("trace_id="))));
 }
 
 } // namespace

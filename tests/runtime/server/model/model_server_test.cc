@@ -17,11 +17,13 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/error.h"
+#include "tests/runtime/base/trace_capture.h"
 #include "tests/runtime/server/model/models.h"
 
 namespace updating_test {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 /* The reply to one call, for which a test may wait. */
@@ -280,6 +282,21 @@ TEST_F (ModelServer, aPushThatFailedMayBeTriedAgainUnderItsId)
   EXPECT_EQ (push ({ 0, gradient, "c", 1 }).wait ().version, 2);
 }
 
+TEST_F (ModelServer, theDeadlineAbortsAndNamesMissingTrainers)
+{
+  thriftps_test::TraceCapture capture;
+
+  options_.round_timeout_ns = 20 * 1000 * 1000;
+  start ();
+  ASSERT_EQ (init (SMALL, draw_values (SMALL, &random_)), 0);
+  Answer &a = push ({ 1, draw_values (SMALL, &random_) }).wait ();
+  EXPECT_EQ (a.code, TPS_ERROR_ABORTED);
+  EXPECT_THAT (a.message, HasSubstr ("missing: trainers 0, 2"));
+  EXPECT_THAT (
+      capture.Lines ("update_expired"),
+      ElementsAre ("warning update_expired version=1 trainers=3 missing=\"trainers 0, 2\""));
+}
+
 /* A server with a quorum of 2 and a deadline that no test reaches. */
 class ModelServerWithQuorum : public ModelServer
 {
@@ -312,6 +329,8 @@ protected:
 
 TEST_F (ModelServerWithQuorum, appliesItWhenTheOthersAreLost)
 {
+  thriftps_test::TraceCapture capture;
+
   push_over (0, 0);
   Answer &first = push_over (1, 1);
   push_over (2, 2);
@@ -329,6 +348,8 @@ TEST_F (ModelServerWithQuorum, appliesItWhenTheOthersAreLost)
   EXPECT_EQ (third.count (), 0);
   close (1);
   EXPECT_EQ (third.wait ().version, 4);
+  EXPECT_THAT (capture.Lines ("update_incomplete"),
+               ElementsAre ("info update_incomplete version=3 trainers=3 arrived=2 lost=1"));
   close (3);
   push_over (1, 4);
   EXPECT_EQ (push_over (0, 0).wait ().version, 5);

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "runtime/base/error.h"
+#include "tests/runtime/base/trace_capture.h"
 #include "tests/runtime/server/tables/tables.h"
 
 using namespace embedding_test;
@@ -56,6 +57,19 @@ protected:
 };
 
 } // namespace
+
+TEST (TableStore, LogsTheBeginAndTheEndOfTables)
+{
+  using Lines = std::vector<std::string>;
+  thriftps_test::TraceCapture capture;
+  Store store;
+
+  EXPECT_EQ (store.create (Spec ("b", 10, 4)), "");
+  EXPECT_EQ (store.drop ("b"), "");
+  EXPECT_EQ (capture.Lines ("table_created"),
+             Lines { "info table_created table=b rows=10 dim=4 dtype=FLOAT32 device=cpu" });
+  EXPECT_EQ (capture.Lines ("table_dropped"), Lines { "info table_dropped table=b" });
+}
 
 /* A tenant's tables count against its own limit and the limit of all tables. A limit applies only
  * to new tables: tables of a data directory must be restored even if the limit was lowered. A
