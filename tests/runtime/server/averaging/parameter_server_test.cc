@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/error.h"
+#include "tests/runtime/base/readings.h"
 #include "tests/runtime/server/averaging/parameter_server_fixture.h"
 
 namespace averaging_test {
@@ -75,6 +76,33 @@ TEST_F (ParameterServerTest, LargeRepeatsAreJudgedByTheirBytes)
       answer->wait ();
       EXPECT_TRUE (answer->average == expected_average ({ large (1), large (5) }));
     }
+}
+
+TEST_F (ParameterServerTest, RoundsAreCounted)
+{
+  Answer first, second, late;
+
+  start (2);
+  auto number = [this] (const char *name) {
+    return thriftps_test::ReadNumber (
+        tps_metrics_get_counters (tps_parameter_server_get_metrics (server)), name, "averaging");
+  };
+  push (&first, 0, 0, 0, dense ({ 1 }));
+  EXPECT_EQ (number ("rounds_open"), 1);
+  EXPECT_EQ (number ("rounds_waiting_calls"), 1);
+  EXPECT_EQ (number ("rounds_completed_total"), 0);
+  push (&second, 1, 0, 0, dense ({ 1 }));
+  first.wait ();
+  second.wait ();
+  EXPECT_EQ (number ("rounds_open"), 0);
+  EXPECT_EQ (number ("rounds_waiting_calls"), 0);
+  EXPECT_EQ (number ("rounds_completed_total"), 1);
+  push (&late, 0, 1, 0, dense ({ 1 }));
+  tps_parameter_server_shut_down (server);
+  late.wait ();
+  EXPECT_EQ (number ("rounds_open"), 0);
+  EXPECT_EQ (number ("rounds_waiting_calls"), 0);
+  EXPECT_EQ (number ("rounds_completed_total"), 1);
 }
 
 TEST_F (ParameterServerTest, ManyIdsAreCheckedToo)

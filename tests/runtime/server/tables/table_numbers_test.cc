@@ -40,6 +40,23 @@ protected:
     return ReadNumber (counters_, name, table);
   }
 
+  struct Durations
+  {
+    guint64 count;
+    gint64 sum_ns;
+  };
+  Durations
+  durations (const char *name)
+  {
+    g_autofree TpsHistogramCounts *counts = tps_histogram_counts_new ();
+
+    ForEachNumber (counters_, [&] (const TpsFamily &family, const TpsSample &sample) {
+      if (g_str_equal (family.name, name))
+        tps_histogram_read (sample.histogram, counts);
+    });
+    return { counts->count, (gint64) counts->sum_ns };
+  }
+
   TpsCounters *counters_ = tps_counters_new ();
   Store store_;
 };
@@ -93,6 +110,52 @@ TEST_F (TableNumbers, OfARepeatedPushAreCountedOnce)
   for (int i = 0; i < 3; i++)
     EXPECT_TRUE (tps_table_store_push_and_wait (store_.get (), &push, nullptr));
   EXPECT_EQ (number ("table_pushes_total"), 1);
+}
+
+TEST_F (TableNumbers, TimeRequests)
+{
+  const gint64 hour_ns = G_GINT64_CONSTANT (3600) * 1000 * 1000 * 1000;
+  Query query { "emb", { 1, 2, 2, 3 }, { 0, 2 } };
+  TpsBagQuery queries[] = { query.get (), query.get () };
+  TpsTensor outputs[2] = {};
+  TpsTensor rows = {};
+  Ids ids { 1 };
+  Ids wrong { 10 };
+  Floats values (4);
+  TpsTablePush push = {};
+
+  EXPECT_EQ (store_.create (Spec ("emb", 10, 4).zeros ().optimizer (TPS_OPTIMIZER_SGD, 1)), "");
+  EXPECT_EQ (store_.apply_rows ("emb", { 1 }, Floats (4), 4), "");
+  EXPECT_EQ (durations ("table_lookup_duration_seconds").count, 0);
+  EXPECT_EQ (durations ("table_push_duration_seconds").count, 0);
+
+  gint64 began_ns = tps_clock_now_ns () - hour_ns;
+  TpsTableLookup request = { began_ns, nullptr };
+  EXPECT_TRUE (
+      tps_table_store_lookup_bags_for (store_.get (), &request, queries, 2, outputs, nullptr));
+  EXPECT_TRUE (tps_table_store_lookup_rows_for (store_.get (), &request, "emb", view (ids), &rows,
+                                                nullptr, nullptr));
+  tps_tensor_clear (&outputs[0]);
+  tps_tensor_clear (&outputs[1]);
+  tps_tensor_clear (&rows);
+  EXPECT_FALSE (tps_table_store_lookup_rows_for (store_.get (), &request, "emb", view (wrong),
+                                                 &rows, nullptr, nullptr));
+  push.may_wait = TRUE;
+  push.table = "emb";
+  push.indices = view (ids);
+  push.values = view (values, 4);
+  push.began_ns = began_ns;
+  EXPECT_TRUE (tps_table_store_push_and_wait (store_.get (), &push, nullptr));
+  gint64 elapsed_ns = tps_clock_now_ns () - began_ns;
+
+  Durations lookups = durations ("table_lookup_duration_seconds");
+  EXPECT_EQ (lookups.count, 3) << "each query is one";
+  EXPECT_GE (lookups.sum_ns, 3 * hour_ns);
+  EXPECT_LE (lookups.sum_ns, 3 * elapsed_ns);
+  Durations pushes = durations ("table_push_duration_seconds");
+  EXPECT_EQ (pushes.count, 1);
+  EXPECT_GE (pushes.sum_ns, hour_ns);
+  EXPECT_LE (pushes.sum_ns, elapsed_ns);
 }
 
 TEST_F (TableNumbers, TimeAtMostTwoHundredTables)

@@ -1,0 +1,134 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// Tests the logs and counters of a server. Failures and changes of state are logged, and successes
+// are counted.
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <thread>
+
+#include "runtime/base/metrics.h"
+#include "tests/plugin/server/test_service.h"
+#include "tests/runtime/base/readings.h"
+#include "tests/runtime/base/trace_capture.h"
+
+namespace thriftps_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class TraceTest : public ServerTest
+{
+protected:
+  TpsServerOptions
+  Options () override
+  {
+    TpsServerOptions options = {};
+    options.n_io_threads = 2;
+    options.max_frame_bytes = 1 << 20;
+    options.max_pending_bytes = 4 << 20;
+    options.max_connections = 1;
+    options.metrics = metrics_;
+    options.n_workers = 1;
+    return options;
+  }
+  ~TraceTest () override
+  {
+    tps_metrics_unref (metrics_);
+  }
+
+  gint64
+  Count (const char *name, const char *value = nullptr)
+  {
+    return ReadNumber (tps_metrics_get_counters (metrics_), name, value);
+  }
+
+  TraceCapture capture_;
+  TpsMetrics *metrics_ = tps_metrics_new (nullptr, nullptr);
+};
+
+TEST_F (TraceTest, TheStartAndTheStopOfAServerAreLogged)
+{
+  EXPECT_THAT (capture_.Lines ("server_listening"),
+               ElementsAre ("info server_listening address=" + tcp_,
+                            "info server_listening address=" + unix_));
+  EXPECT_THAT (capture_.Lines ("server_started"),
+               ElementsAre (HasSubstr ("io_threads=2 max_connections=1")));
+  tps_server_stop (server_);
+  EXPECT_THAT (capture_.Lines ("server_draining"),
+               ElementsAre ("info server_draining calls=0 connections=0"));
+  EXPECT_THAT (capture_.Lines ("server_stopped"),
+               ElementsAre ("info server_stopped all_answered=true"));
+}
+
+TEST_F (TraceTest, FailedRequestsAreLinesAndOthersAreCounted)
+{
+  RawClient client (tcp_);
+  for (int i = 0; i < 5; i++)
+    client.Call ("Test:echo", IntField (i));
+  client.Call ("Test:no\nsuch");
+  client.Send ("Test:hold", 7, IntField (1));
+  service_.WaitForHeld (1);
+  tps_server_stop (server_);
+  EXPECT_EQ (ErrorCode (client.Receive ()), 8);
+  std::vector<std::string> lines = capture_.Lines ("request_failed");
+  ASSERT_EQ (lines.size (), 2u);
+  EXPECT_THAT (lines[0],
+               StartsWith ("info request_failed method=\"Test:no\\x0asuch\" peer=127.0.0.1:"));
+  EXPECT_THAT (lines[0], HasSubstr (" code=TApplicationException message=\"unknown method"));
+  EXPECT_THAT (lines[1], StartsWith ("info request_failed method=Test:hold peer=127.0.0.1:"));
+  EXPECT_THAT (lines[1], HasSubstr (" code=UNAVAILABLE message=ends"));
+  EXPECT_EQ (Count ("requests_total", "Test:echo"), 5);
+  EXPECT_EQ (Count ("requests_total", "Test:hold"), 1);
+  EXPECT_EQ (Count ("requests_failed_total", "UNAVAILABLE"), 1);
+  EXPECT_EQ (Count ("requests_failed_total", "TApplicationException"), 1);
+  EXPECT_EQ (Count ("requests_failed_total", "INTERNAL"), -1) << "there is no such number yet";
+  EXPECT_EQ (Count ("requests_total", "unknown"), 1);
+}
+
+// The server has not failed, and no client waits for the reply.
+TEST_F (TraceTest, CancelledCallsAreCountedAndNoLines)
+{
+  {
+    RawClient client (unix_);
+    client.Send ("Test:work", 1, IntField (1));
+    service_.WaitForWorking (1);
+    for (int i = 2; i < 5; i++)
+      client.Send ("Test:work", i, IntField (i));
+    while (tps_server_get_n_calls (server_) < 4)
+      std::this_thread::yield ();
+  }
+  while (tps_server_get_n_connections (server_) > 0)
+    std::this_thread::yield ();
+  service_.LetGo ();
+  while (tps_server_get_n_calls (server_) > 0)
+    std::this_thread::yield ();
+  EXPECT_EQ (Count ("requests_cancelled_total"), 3);
+  EXPECT_EQ (Count ("requests_failed_total", "UNAVAILABLE"), -1);
+  EXPECT_THAT (capture_.Lines ("request_failed"), ElementsAre ());
+}
+
+TEST_F (TraceTest, ConnectionsAreRefusedClosedAndEnded)
+{
+  auto client = std::make_unique<RawClient> (unix_);
+  client->Call ("Test:echo", IntField (1));
+  RawClient refused (tcp_);
+  EXPECT_EQ (refused.Receive (), nullptr);
+  EXPECT_THAT (capture_.WaitFor ("connection_refused"),
+               StartsWith ("warning connection_refused peer=127.0.0.1:"));
+  EXPECT_EQ (Count ("connections"), 1);
+  client->SendBytes (std::string ("\x7f\xff\xff\xff", 4));
+  EXPECT_TRUE (client->IsClosedByPeer ());
+  EXPECT_THAT (capture_.WaitFor ("connection_closed"),
+               StartsWith ("warning connection_closed peer=\"unix peer\" reason="));
+  tps_server_stop (server_);
+  EXPECT_EQ (Count ("connections"), 0);
+  EXPECT_EQ (Count ("connections_accepted_total"), 1);
+  EXPECT_EQ (Count ("connections_refused_total"), 1);
+}
+
+} // namespace
+} // namespace thriftps_test
