@@ -165,6 +165,27 @@ wait_for_end (TpsTrainer *trainer)
   return status;
 }
 
+/* Other trainers would receive gradients without encryption. They must not leave a process that
+ * requires encryption. */
+TEST (Trainer, JoinsNoPlainGroupWhereItIsToldNotTo)
+{
+  Fleet fleet (2);
+  TpsTrainerLinks links = fleet.links (0);
+  thriftps_test::TraceCapture capture;
+  links.no_plain_groups = TRUE;
+  g_autoptr (TpsMetrics) metrics = tps_metrics_new (nullptr, nullptr);
+  g_autoptr (TpsTrainer) trainer = tps_trainer_new (&links, metrics);
+  Task task;
+  task.hook = "allreduce_hook";
+  ASSERT_TRUE (tps_trainer_train (trainer, fleet.make_plan (task, 0), nullptr));
+  g_auto (TpsTrainStatus) status = wait_for_end (trainer);
+  EXPECT_EQ (status.state, TPS_TRAIN_FAILED);
+  ASSERT_NE (status.error, nullptr);
+  EXPECT_EQ (status.error->code, TPS_ERROR_PERMISSION_DENIED);
+  EXPECT_THAT (status.error->message, HasSubstr ("--allow-plain-collectives"));
+  EXPECT_THAT (capture.WaitFor ("pass_failed"), HasSubstr ("rank=0 cancelled=false reason="));
+}
+
 /* If the links have a budget, a pass must charge its model to this budget, not to the budget of the
  * default pool. */
 TEST (Trainer, ChargesItsModelToTheBudgetOfItsLinks)
