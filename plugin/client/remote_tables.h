@@ -20,9 +20,9 @@
  *
  * Requests. Each call sends one request to every server that has a part in it, all at the same
  * time. After CONNECTION_LOST, and after RESOURCE_EXHAUSTED or UNAVAILABLE with retry_after_ms, a
- * request is retried until the deadline (TPS_RETRY_UNTIL_DEADLINE). Each request of a push has its own push id, so
- * that a retried push is applied only once, even if a server with a data directory restarts in the
- * meantime.
+ * request is retried until the deadline (TPS_RETRY_UNTIL_DEADLINE). Each request of a push has its
+ * own push id, so that a retried push is applied only once, even if a server with a data directory
+ * restarts in the meantime.
  *
  * Failures. If a request fails, the call fails with the error of this request, once all its
  * requests have ended. The message names the server: "server 1 (unix:/run/ps1): …". Servers are

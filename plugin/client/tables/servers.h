@@ -47,8 +47,8 @@ void tps_servers_cancel (TpsServers *servers);
 void tps_servers_clear (TpsServers *servers);
 
 /* Calls a method of several servers at the same time, with the retries of
- * TPS_RETRY_UNTIL_DEADLINE. `requests` is copied. `done` is called when all requests have ended, never before this returns.
- * Thread: any. */
+ * TPS_RETRY_UNTIL_DEADLINE. `requests` is copied. `done` is called when all requests have ended,
+ * never before this returns. Thread: any. */
 void tps_servers_call (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
                        guint n_requests, gint64 deadline_ns, TpsServersAnswered done,
                        gpointer user_data);

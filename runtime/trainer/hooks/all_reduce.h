@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reduction of a bucket by the process group. Metrics: `metric_type` or hook_future_metric, with the
- * name <backend>_dense_allreduce or <backend>_sparse_allreduce. Internal to this folder. */
+/* Reduction of a bucket by the process group. Metrics: `metric_type` or hook_future_metric, with
+ * the name <backend>_dense_allreduce or <backend>_sparse_allreduce. Internal to this folder. */
 
 #pragma once
 

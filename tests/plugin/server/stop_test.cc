@@ -107,7 +107,7 @@ TEST (Stop, ServesAsAThriftServer)
   EXPECT_TRUE (served.get ());
 }
 
-// ---- starts that are refused ---------------------------------------------------------------------
+// ---- starts that are refused --------------------------------------------------------------------
 
 TEST (Start, RefusesAServiceTwiceAndADefaultThatIsNotThere)
 {
