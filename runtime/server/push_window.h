@@ -138,11 +138,12 @@ void tps_push_window_end (TpsPushWindow *window, const gchar *client, gint64 seq
 void tps_push_window_fail (TpsPushWindow *window, const gchar *client, gint64 sequence,
                            const GError *error);
 
-/* Remembers a push that command `lsn` applied before a restart, unless it is known. `time_ms` is the
- * time of the command, since 1970; 0 = unknown. The clock of the window advances by the time between two
- * commands, so the replay forgets clients as the server did before the restart. The time between
- * the last command and the restart does not count. The client may exceed the share of its tenant,
- * because the limits may be smaller than before. Errors: RESOURCE_EXHAUSTED (the budget). */
+/* Remembers a push that command `lsn` applied before a restart, unless it is known. `time_ms` is
+ * the time of the command, since 1970; 0 = unknown. The clock of the window advances by the time
+ * between two commands, so the replay forgets clients as the server did before the restart. The
+ * time between the last command and the restart does not count. The client may exceed the share of
+ * its tenant, because the limits may be smaller than before. Errors: RESOURCE_EXHAUSTED (the
+ * budget). */
 gboolean tps_push_window_replay (TpsPushWindow *window, const TpsPushRequest *request,
                                  gint64 time_ms, gint64 answer, gint64 lsn, GError **error);
 
