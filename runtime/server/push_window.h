@@ -17,12 +17,12 @@
  * set_digest() before end(). Until then, requests with the same id and a digest are RUNNING. If
  * their digests differ, they get DUPLICATE when the first request has ended.
  *
- * A push id does not become new again while its client has a window or a floor. The window of a
- * client holds its newest sequences, which may arrive in any order. If there are too many windows
- * or remembered pushes, or if the budget is full, the windows of the least recently used clients
- * shrink to floors (push_floor.h). All sequences up to the floor are then STALE. A floor is
- * forgotten when its client has been silent for `floor_idle_ns`. The window of a client with a
- * running push is never dropped.
+ * A push id does not become new again while its client is known, by a hash of its name. The window
+ * of a client holds its newest sequences, which may arrive in any order. If there are too many
+ * windows or remembered pushes, or if the budget is full, the windows of the least recently used
+ * clients shrink to floors: of the pushes, only the highest sequence and LSN remain. All sequences
+ * up to the floor are then STALE. A floor is forgotten when its client has been silent for
+ * `floor_idle_ns`. The window of a client with a running push is never dropped.
  *
  * Each tenant has a share of the clients, with windows and floors: a sixteenth of `max_clients` +
  * `max_floors`. Callers without a tenant have a share of the full number. If floors of all these
@@ -97,7 +97,6 @@ typedef struct
   TpsPushEnded ended;
   gpointer user_data;
   const gchar *tenant; /* of the caller; NULL = none */
-  gboolean is_replay;  /* set by tps_push_window_replay() */
 } TpsPushRequest;
 
 /* Makes an empty window. Copies `options`, which may be NULL. */
@@ -139,11 +138,12 @@ void tps_push_window_end (TpsPushWindow *window, const gchar *client, gint64 seq
 void tps_push_window_fail (TpsPushWindow *window, const gchar *client, gint64 sequence,
                            const GError *error);
 
-/* Remembers a push that was applied before a restart, unless it is known. `time_ms` is the time of
- * its command, since 1970; 0 = unknown. The clock of the window advances by the time between two
- * commands, so the replay forgets clients as the server did before the restart. The time between
- * the last command and the restart does not count. The client may exceed the share of its tenant,
- * because the limits may be smaller than before. Errors: RESOURCE_EXHAUSTED (the budget). */
+/* Remembers a push that command `lsn` applied before a restart, unless it is known. `time_ms` is
+ * the time of the command, since 1970; 0 = unknown. The clock of the window advances by the time
+ * between two commands, so the replay forgets clients as the server did before the restart. The
+ * time between the last command and the restart does not count. The client may exceed the share of
+ * its tenant, because the limits may be smaller than before. Errors: RESOURCE_EXHAUSTED (the
+ * budget). */
 gboolean tps_push_window_replay (TpsPushWindow *window, const TpsPushRequest *request,
                                  gint64 time_ms, gint64 answer, gint64 lsn, GError **error);
 
@@ -176,13 +176,15 @@ gboolean tps_push_export_some (TpsPushWindow *window, GByteArray *records);
 
 /* Adds the whole records at the beginning of `records` to the window, and sets `n_used` to their
  * length. No request may use the window yet. No client is forgotten: clients may exceed the share
- * of their tenant, and windows become floors as usual. FALSE without an error: the bytes after
- * `n_used` are not a record. Errors: RESOURCE_EXHAUSTED (the budget has no room). */
+ * of their tenant, and those whose pushes do not fit the budget get floors. FALSE without an error:
+ * the bytes after `n_used` are not a record. Errors: RESOURCE_EXHAUSTED (the budget has no
+ * room). */
 gboolean tps_push_export_read (TpsPushWindow *window, const guint8 *records, gsize n_bytes,
                                gsize *n_used, GError **error);
 
 /* Must be called when all records have been read. Puts clients in the order of their last requests,
- * because an export has a different order. */
+ * because an export has a different order. The least recently used windows beyond the limits become
+ * floors. */
 void tps_push_export_end_read (TpsPushWindow *window);
 
 G_END_DECLS

@@ -16,20 +16,20 @@ from workload import GoldenServer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-with open(os.path.join(HERE, "expected.json"), encoding="utf-8") as expected_file:
-    EXPECTED = json.load(expected_file)
-
 
 class GoldenTest(unittest.TestCase):
 
     maxDiff = None
+    FORMAT = ""  # the folder of the archives
 
     def setUp(self):
+        with open(os.path.join(HERE, self.FORMAT, "expected.json"), encoding="utf-8") as file:
+            self.golden = json.load(file)
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
-        self.access = self.write("access", EXPECTED["access"])
-        self.tokens = self.write("tokens", EXPECTED["tokens"] + "\n")
+        self.access = self.write("access", self.golden["access"])
+        self.tokens = self.write("tokens", self.golden["tokens"] + "\n")
 
     def write(self, name, text):
         path = os.path.join(self.folder, name)
@@ -38,7 +38,7 @@ class GoldenTest(unittest.TestCase):
         return path
 
     def unpack(self, name):
-        with tarfile.open(os.path.join(HERE, name + ".tar.xz")) as archive:
+        with tarfile.open(os.path.join(HERE, self.FORMAT, name + ".tar.xz")) as archive:
             archive.extractall(self.folder)
         return os.path.join(self.folder, name)
 
@@ -56,7 +56,7 @@ class GoldenTest(unittest.TestCase):
 
     def assert_state(self, server, expected, phase, is_kept=lambda name: True):
         """`is_kept`: by the name of a table, whether its rows must be those that are expected."""
-        found = workload.read_state(server, EXPECTED["token"], phase)
+        found = workload.read_state(server, self.golden["token"], phase)
         self.assertEqual(list(found["tables"]), list(expected["tables"]))
         for key in expected:
             if key == "tables":
@@ -72,7 +72,7 @@ class Directories(GoldenTest):
 
     def check_start(self, name, *flags):
         """The state, and the state after further changes, on the first and on later starts."""
-        data, expected = self.unpack(name), EXPECTED[name]
+        data, expected = self.unpack(name), self.golden[name]
         with self.start(data, *flags) as server:
             self.assert_state(server, expected["started"], 4)
         with self.start(data, *flags) as server:
@@ -81,7 +81,7 @@ class Directories(GoldenTest):
 
     def check_pushes(self, data, name):
         """Further changes, whose result also depends on the state of the optimizers."""
-        pushed = EXPECTED[name]["pushed"]
+        pushed = self.golden[name]["pushed"]
         with self.start(data) as server:
             rows = {key: table["row_ids"] for key, table in pushed["tables"].items()}
             workload.push_phase(server, rows, 5)
@@ -102,7 +102,7 @@ class Directories(GoldenTest):
 
     def test_a_new_directory_from_a_snapshot(self):
         """It has the newest snapshot: the rows that have not changed since then are as expected."""
-        source, expected = self.unpack("snapshots"), EXPECTED["snapshots"]["started"]["tables"]
+        source, expected = self.unpack("snapshots"), self.golden["snapshots"]["started"]["tables"]
         newest = max(os.listdir(os.path.join(source, "snapshots")))
         lsn = int(newest.rpartition("-")[2])
         with self.start(os.path.join(self.folder, "new"), "--restore-from=" + source) as server:
@@ -118,9 +118,9 @@ class Directories(GoldenTest):
         for name in ("snapshots", "log"):
             data = self.unpack(name)
             verified = self.run_tool("THRIFTPS_LOG", "verify", os.path.join(data, "log"))
-            self.assertIn(str(EXPECTED[name]["started"]["lsn"]), verified)
+            self.assertIn(str(self.golden[name]["started"]["lsn"]), verified)
         shown = self.run_tool("THRIFTPS_SNAPSHOT", "show", os.path.join(self.folder, "snapshots"))
-        for table in EXPECTED["snapshots"]["started"]["tables"]:
+        for table in self.golden["snapshots"]["started"]["tables"]:
             self.assertIn(table, shown)
 
     def run_tool(self, program, *arguments):
@@ -128,6 +128,10 @@ class Directories(GoldenTest):
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.assertEqual(done.returncode, 0, done.stdout)
         return done.stdout
+
+
+class DirectoriesWithEpochs(Directories):
+    FORMAT = "epochs"
 
 
 def kept_by_restarts(name):
@@ -153,7 +157,7 @@ class Refused(GoldenTest):
         """Only earlier versions apply it."""
         self.assert_refused(
             self.unpack("maxima"), "LSN %d: the record has a gradient of table maxima with pooling "
-            "MAX, which only earlier versions apply" % EXPECTED["maxima"]["lsn"])
+            "MAX, which only earlier versions apply" % self.golden["maxima"]["lsn"])
 
     def test_a_kind_of_a_later_version(self):
         data = self.unpack("log")

@@ -1,7 +1,7 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 """Writes the golden data directories of this version of the server, and expected.json:
 
-    ./bazelw run //tests/golden:make_golden -- $PWD/tests/golden
+    ./bazelw run //tests/golden:make_golden -- $PWD/tests/golden/FORMAT
 
 Only for a new format: the directories of a format stay as they are, because later servers must
 start on them.
@@ -134,6 +134,7 @@ def without_owner(member):
 def main():
     server, output = sys.argv[1:]
     os.environ["THRIFTPS_SERVER"] = os.path.abspath(server)
+    os.makedirs(output)
     with tempfile.TemporaryDirectory() as folder:
         maker = Maker(os.path.abspath(output), folder)
         maker.make("snapshots", "adam", {1: False, 2: True, 3: True}, is_killed=False)

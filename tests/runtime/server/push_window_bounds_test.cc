@@ -384,7 +384,7 @@ TEST (FullBudget, windowsBecomeFloorsWhileOthersTakeFreeMemory)
   for (int i = 0; i < 200000 && n_refused < 2000; i++)
     {
       std::string name = "n" + std::to_string (i);
-      TpsPushRequest request = { name.c_str (), 1, &digest, 0, nullptr, nullptr, nullptr, FALSE };
+      TpsPushRequest request = { name.c_str (), 1, &digest, 0, nullptr, nullptr, nullptr };
       gint64 answer;
 
       if (tps_push_window_begin (window, &request, &answer, nullptr) == TPS_PUSH_NEW)

@@ -69,7 +69,7 @@ protected:
     g_autoptr (GError) error = nullptr;
     TpsPushDigest digest = digest_of (request);
     TpsPushRequest asked = { client.c_str (), sequence, &digest, incarnation,
-                             note_ending,     ending,   tenant,  FALSE };
+                             note_ending,     ending,   tenant };
     TpsPushVerdict verdict = tps_push_window_begin (window, &asked, &answer, &error);
 
     EXPECT_EQ (verdict == TPS_PUSH_REFUSED, error != nullptr);
@@ -87,8 +87,7 @@ protected:
   begin_unknown (const std::string &client, gint64 sequence)
   {
     g_autoptr (GError) error = nullptr;
-    TpsPushRequest asked = { client.c_str (), sequence, nullptr, 0,
-                             note_ending,     nullptr,  nullptr, FALSE };
+    TpsPushRequest asked = { client.c_str (), sequence, nullptr, 0, note_ending, nullptr, nullptr };
 
     return tps_push_window_begin (window, &asked, &answer, &error);
   }

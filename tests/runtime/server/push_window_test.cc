@@ -210,6 +210,36 @@ TEST_F (PushWindow, aRunThatBeginsAnewOnANewTableIsApplied)
     }
 }
 
+/* The client's window has become a floor before it begins anew. */
+TEST_F (SmallPushWindow, aRunThatBeginsAnewAfterAFloorIsApplied)
+{
+  gint64 lsn = 21;
+
+  push_to (1, "a", 5000, 10);
+  for (const char *client : { "b", "c", "d" })
+    push_to (1, client, 1, 20);
+  for (gint64 sequence = 0; sequence < 100; sequence++)
+    ASSERT_EQ (push_to (21, "a", sequence, ++lsn), NEW) << sequence;
+  EXPECT_EQ (begin ("a", 50, 0, nullptr, 21), STALE);
+  EXPECT_EQ (begin ("a", 4999, 0, nullptr, 1), STALE);
+}
+
+/* In the log, the push that was left behind follows the one that has moved the window. */
+TEST_F (PushWindow, aReplayedPushThatTheWindowLeftBehindIsNotNewAgain)
+{
+  TpsPushDigest digest = digest_of (0);
+
+  for (const auto &[sequence, lsn] : { std::pair (100000, 10), std::pair (1, 30) })
+    {
+      TpsPushRequest request = { "a", sequence, &digest, 1, nullptr, nullptr, nullptr };
+
+      EXPECT_TRUE (tps_push_window_replay (window, &request, 0, 0, lsn, nullptr));
+    }
+  EXPECT_EQ (begin ("a", 1, 0, nullptr, 20), STALE);
+  EXPECT_EQ (begin ("a", 1, 0, nullptr, 31), NEW) << "created after it";
+  fail ("a", 1);
+}
+
 TEST_F (SmallPushWindow, aFloorHoldsForEarlierTablesOnly)
 {
   push_to (1, "a", 5, 10);
