@@ -47,7 +47,7 @@ TEST (BlasMissing, productsAreRightAndTheLibraryIsNamedOnce)
   gemm.b = b.data ();
   gemm.c = c.data ();
   for (int repeat = 0; repeat < 2; repeat++)
-    tps_cpu_gemm (&gemm);
+    tps_cpu_gemm (nullptr, &gemm);
   for (size_t i = 0; i < N; i++)
     for (size_t j = 0; j < N; j++)
       {

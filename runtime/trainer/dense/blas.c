@@ -20,14 +20,11 @@
 
 static TpsTraceEvent blas_missing = TPS_TRACE_EVENT ("blas_missing", TPS_TRACE_WARNING);
 
-/* The functions of the library. All of them are NULL if it is not installed or lacks one of
- * them. */
+/* The functions of the library. NULL if it is not installed or lacks one of them. */
 typedef struct
 {
   __typeof__ (cblas_sgemm) *sgemm;
   __typeof__ (openblas_set_num_threads) *set_num_threads;
-  __typeof__ (openblas_get_num_threads) *get_num_threads;
-  __typeof__ (openblas_get_config) *get_config;
 } Blas;
 
 static Blas loaded;
@@ -43,9 +40,7 @@ load (void)
   Blas found = { NULL };
 
   if (handle != NULL && FIND (sgemm, "cblas_sgemm")
-      && FIND (set_num_threads, "openblas_set_num_threads")
-      && FIND (get_num_threads, "openblas_get_num_threads")
-      && FIND (get_config, "openblas_get_config"))
+      && FIND (set_num_threads, "openblas_set_num_threads"))
     loaded = found;
   else
     tps_trace (&blas_missing, tps_field_text ("library", LIBRARY_NAME),
@@ -89,7 +84,7 @@ plain_product (const TpsGemm *gemm)
 }
 
 void
-tps_cpu_gemm (const TpsGemm *gemm)
+tps_cpu_gemm (TpsStream *stream, const TpsGemm *gemm)
 {
   const Blas *blas = get_blas ();
   blasint lda = to_blasint (MAX (1, gemm->transpose_a ? gemm->m : gemm->k));
@@ -115,20 +110,4 @@ tps_blas_set_num_threads (guint n_threads)
 
   if (blas->set_num_threads != NULL)
     blas->set_num_threads ((int) MAX (1, n_threads));
-}
-
-guint
-tps_blas_get_num_threads (void)
-{
-  const Blas *blas = get_blas ();
-
-  return blas->get_num_threads != NULL ? (guint) blas->get_num_threads () : 1;
-}
-
-const gchar *
-tps_blas_get_version (void)
-{
-  const Blas *blas = get_blas ();
-
-  return blas->get_config != NULL ? blas->get_config () : "no OpenBLAS";
 }
