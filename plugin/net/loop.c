@@ -19,6 +19,7 @@
 #include "plugin/net/timer_heap.h"
 #include "runtime/machine/tuning.h"
 #include "runtime/base/error.h"
+#include "runtime/base/outcome.h"
 #include "runtime/base/sync.h"
 #include "runtime/base/thread.h"
 
@@ -169,9 +170,7 @@ typedef struct
 {
   TpsLoopFunc func;
   gpointer user_data;
-  TpsMutex lock;
-  TpsCond returned;
-  gboolean done;
+  TpsOutcome outcome;
 } BlockingPost;
 
 static void
@@ -180,10 +179,7 @@ run_blocking (gpointer data)
   BlockingPost *post = data;
 
   post->func (post->user_data);
-  tps_mutex_lock (&post->lock);
-  post->done = TRUE;
-  tps_cond_signal (&post->returned);
-  tps_mutex_unlock (&post->lock);
+  tps_outcome_set (&post->outcome, NULL);
 }
 
 void
@@ -191,15 +187,9 @@ tps_loop_call (TpsLoop *loop, TpsLoopFunc func, gpointer user_data)
 {
   BlockingPost post = { .func = func, .user_data = user_data };
 
-  tps_mutex_init (&post.lock);
-  tps_cond_init (&post.returned);
+  tps_outcome_init (&post.outcome);
   tps_loop_post (loop, run_blocking, &post);
-  tps_mutex_lock (&post.lock);
-  while (!post.done)
-    tps_cond_wait (&post.returned, &post.lock);
-  tps_mutex_unlock (&post.lock);
-  tps_cond_clear (&post.returned);
-  tps_mutex_clear (&post.lock);
+  tps_outcome_wait (&post.outcome, NULL);
 }
 
 /* ---- watches -------------------------------------------------------------------------------- */

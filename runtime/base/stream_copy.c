@@ -18,7 +18,7 @@
 
 #include "runtime/base/parallel.h"
 #include "runtime/base/cores.h"
-#include "runtime/base/sync.h"
+#include "runtime/base/outcome.h"
 #include "runtime/machine/tuning.h"
 
 #if defined(__SSE2__)
@@ -106,10 +106,7 @@ typedef struct
   guint8 *to;
   const guint8 *from;
   gsize n_bytes;
-
-  TpsMutex lock;
-  TpsCond ended;
-  gboolean is_done;
+  TpsOutcome end;
 } SharedCopy;
 
 static void
@@ -127,10 +124,7 @@ end_copy (gpointer user_data)
 {
   SharedCopy *copy = user_data;
 
-  tps_mutex_lock (&copy->lock);
-  copy->is_done = TRUE;
-  tps_cond_broadcast (&copy->ended);
-  tps_mutex_unlock (&copy->lock);
+  tps_outcome_set (&copy->end, NULL);
 }
 
 /* The workers of the process, never freed. NULL if there is only one core, or if no thread could be
@@ -168,15 +162,9 @@ stream_with_helpers (guint8 *to, const guint8 *from, gsize n_bytes)
   };
 
   stream (to, from, BLOCK_BYTES);
-  tps_mutex_init (&copy.lock);
-  tps_cond_init (&copy.ended);
+  tps_outcome_init (&copy.end);
   tps_block_work_run (helpers, &work);
-  tps_mutex_lock (&copy.lock);
-  while (!copy.is_done)
-    tps_cond_wait (&copy.ended, &copy.lock);
-  tps_mutex_unlock (&copy.lock);
-  tps_cond_clear (&copy.ended);
-  tps_mutex_clear (&copy.lock);
+  tps_outcome_wait (&copy.end, NULL);
 }
 
 void

@@ -5,26 +5,12 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
-#include "runtime/base/sync.h"
-
-typedef struct
-{
-  TpsMutex lock;
-  TpsCond changed;
-  gboolean is_done;
-  GError *error;
-} Gathering;
+#include "runtime/base/outcome.h"
 
 static void
 on_gathered (gpointer user_data, const GError *error)
 {
-  Gathering *self = user_data;
-
-  tps_mutex_lock (&self->lock);
-  self->error = error == NULL ? NULL : g_error_copy (error);
-  self->is_done = TRUE;
-  tps_cond_broadcast (&self->changed);
-  tps_mutex_unlock (&self->lock);
+  tps_outcome_set (user_data, error);
 }
 
 /* Blocks, at most for the group's timeout. */
@@ -32,21 +18,11 @@ static gboolean
 gather_and_wait (TpsProcessGroup *group, gconstpointer data, gsize n_bytes, gsize *counts,
                  TpsBuffer **gathered, GError **error)
 {
-  Gathering wait = { .is_done = FALSE };
+  TpsOutcome wait;
 
-  tps_mutex_init (&wait.lock);
-  tps_cond_init (&wait.changed);
+  tps_outcome_init (&wait);
   group->ops->all_gather_bytes (group, data, n_bytes, counts, gathered, on_gathered, &wait);
-  tps_mutex_lock (&wait.lock);
-  while (!wait.is_done)
-    tps_cond_wait (&wait.changed, &wait.lock);
-  tps_mutex_unlock (&wait.lock);
-  tps_cond_clear (&wait.changed);
-  tps_mutex_clear (&wait.lock);
-  if (wait.error == NULL)
-    return TRUE;
-  g_propagate_error (error, wait.error);
-  return FALSE;
+  return tps_outcome_wait (&wait, error);
 }
 
 /* Returns the facts as text, owned by the caller. The last byte is the kind of memory, "d" (device)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/trainer/group/process_groups.h"
+#include "runtime/trainer/group/rank_order.h"
 
 #include "runtime/device/cpu/kernels/elementwise.h"
 

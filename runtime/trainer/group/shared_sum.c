@@ -30,7 +30,7 @@
 #include <string.h>
 
 #include "runtime/device/cpu/kernels/elementwise.h"
-#include "runtime/trainer/group/process_groups.h"
+#include "runtime/trainer/group/rank_order.h"
 #include "runtime/base/error.h"
 #include "runtime/machine/tuning.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "runtime/device/cpu/kernels/elementwise.h"
-#include "runtime/trainer/group/process_groups.h"
+#include "runtime/trainer/group/rank_order.h"
 
 namespace tps {
 
