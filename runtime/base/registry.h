@@ -2,8 +2,7 @@
 
 /* Named entries: built-in ones in one static list, and those that an embedding program adds.
  *
- * Internal to runtime/; each kind of entry has typed functions in its own header. Every entry must
- * begin with its name (const gchar *), and must never be moved or freed.
+ * Every entry must begin with its name (const gchar *), and must never be moved or freed.
  */
 
 #pragma once
@@ -30,6 +29,24 @@ typedef struct
     .what = (what_), .built_in = (entries), .n_built_in = G_N_ELEMENTS (entries), \
     .lock = TPS_MUTEX_INIT                                                        \
   }
+
+/* Declares the registry `prefix`_registry and its typed functions, which are those below. Entries
+ * must be registered before their users run. */
+#define TPS_DECLARE_REGISTRY(Type, prefix)                                     \
+  extern TpsRegistry prefix##_registry;                                        \
+  static inline const Type *prefix##_find (const gchar *name, GError **error)  \
+  {                                                                            \
+    return (const Type *) tps_registry_find (&prefix##_registry, name, error); \
+  }                                                                            \
+  static inline void prefix##_register (const Type *entry)                     \
+  {                                                                            \
+    tps_registry_add (&prefix##_registry, entry);                              \
+  }                                                                            \
+  static inline const gchar **prefix##_list (void)                             \
+  {                                                                            \
+    return tps_registry_list (&prefix##_registry);                             \
+  }                                                                            \
+  extern TpsRegistry prefix##_registry
 
 /* Returns the entry `name`, borrowed. Errors: TPS_ERROR_NOT_FOUND; the message lists the known
  * names. Thread: any. */

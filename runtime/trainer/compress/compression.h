@@ -79,10 +79,6 @@ gboolean tps_compression_is_none (const TpsCompression *compression);
 /* Creates the compressor of a bucket by begin() of the class. Owned by the caller. */
 TpsCompressor *tps_compression_begin (const TpsCompression *compression, TpsBucketCall *call);
 
-/* The registry of compressions. tps_compression_register() must be called before any trainer runs,
- * and `klass` must stay valid until the process exits. tps_compression_list() returns static names,
- * NULL-terminated, in an array owned by the caller (g_free). */
-void tps_compression_register (const TpsCompressionClass *klass);
-const gchar **tps_compression_list (void);
+TPS_DECLARE_REGISTRY (TpsCompressionClass, tps_compression);
 
 G_END_DECLS

@@ -2,68 +2,119 @@
 
 #include "runtime/trainer/ports/hook.h"
 
-#include "runtime/trainer/hooks/built_in_hooks.h"
-#include "runtime/base/registry.h"
+#include "runtime/trainer/hooks/all_reduce.h"
+#include "runtime/trainer/hooks/server_reduce.h"
 
-static const gconstpointer built_in_hooks[] = {
-  &tps_allreduce_hook,
-  &tps_hybrid_hook,
-  &tps_rpc_hook,
-  &tps_sparse_rpc_hook,
+/* -- hooks -- */
+
+static void
+reduce_by_group (const TpsHookContext *context, TpsBucketCall *call)
+{
+  if (call->is_sparse)
+    tps_hook_all_reduce_sparse (context, call, TPS_METRIC_HOOK_FUTURE);
+  else
+    tps_hook_all_reduce_dense (context, call);
+}
+
+static void
+reduce_by_group_as_c10d (const TpsHookContext *context, TpsBucketCall *call)
+{
+  if (call->is_sparse)
+    tps_hook_all_reduce_sparse (context, call, TPS_METRIC_HOOK_C10D);
+  else
+    tps_hook_all_reduce_dense (context, call);
+}
+
+static void
+reduce_rows_by_server (const TpsHookContext *context, TpsBucketCall *call)
+{
+  if (call->is_sparse)
+    tps_hook_reduce_with_server (context, call);
+  else
+    tps_hook_all_reduce_dense (context, call);
+}
+
+/* All buckets are all-reduced among the trainers, without servers. */
+static const TpsHook allreduce_hook = {
+  .name = "allreduce_hook",
+  .needs = TPS_HOOK_NEEDS_GROUP,
+  .get_reach = tps_hook_get_all_reduce_reach,
+  .get_memory = tps_hook_get_group_memory,
+  .reduce = reduce_by_group,
 };
 
-static const gconstpointer built_in_states[] = {
-  &tps_basic_hook_state_class,
+/* As allreduce_hook, but sparse buckets have a metric type of their own. */
+static const TpsHook hybrid_hook = {
+  .name = "hybrid_hook",
+  .needs = TPS_HOOK_NEEDS_GROUP,
+  .get_reach = tps_hook_get_all_reduce_reach,
+  .get_memory = tps_hook_get_group_memory,
+  .reduce = reduce_by_group_as_c10d,
 };
 
-static TpsRegistry hooks = TPS_REGISTRY_INIT ("ddp hook", built_in_hooks);
-static TpsRegistry states = TPS_REGISTRY_INIT ("hook state", built_in_states);
+/* All buckets go to parameter servers. */
+static const TpsHook rpc_hook = {
+  .name = "rpc_hook",
+  .needs = TPS_HOOK_NEEDS_SERVERS,
+  .get_reach = tps_hook_get_server_reach,
+  .get_memory = tps_hook_get_server_memory,
+  .reduce = tps_hook_reduce_with_server,
+};
 
-const TpsHook *
-tps_hook_find (const gchar *name, GError **error)
+/* Sparse buckets go to parameter servers. Dense buckets are all-reduced among the trainers. */
+static const TpsHook sparse_rpc_hook = {
+  .name = "sparse_rpc_hook",
+  .needs = TPS_HOOK_NEEDS_SERVERS | TPS_HOOK_NEEDS_GROUP,
+  .get_reach = tps_hook_get_all_reduce_reach,
+  .get_memory = tps_hook_get_group_memory,
+  .reduce = reduce_rows_by_server,
+};
+
+static const gconstpointer built_in_hooks[] = { &allreduce_hook, &hybrid_hook, &rpc_hook,
+                                                &sparse_rpc_hook };
+
+TpsRegistry tps_hook_registry = TPS_REGISTRY_INIT ("ddp hook", built_in_hooks);
+
+/* -- the basic state -- */
+
+static const TpsHookStateClass basic_hook_state_class;
+
+static TpsHookState *
+basic_hook_state_create (void)
 {
-  return tps_registry_find (&hooks, name, error);
+  TpsHookState *state = g_new0 (TpsHookState, 1);
+
+  state->klass = &basic_hook_state_class;
+  state->batch_number = -1;
+  return state;
 }
 
-void
-tps_hook_register (const TpsHook *hook)
+static void
+basic_hook_state_free (TpsHookState *state)
 {
-  tps_registry_add (&hooks, hook);
+  g_free (state);
 }
 
-const gchar **
-tps_hook_list (void)
+static void
+basic_hook_state_next_batch (TpsHookState *state)
 {
-  return tps_registry_list (&hooks);
+  state->batch_number++;
 }
 
-const TpsHookStateClass *
-tps_hook_state_class_find (const gchar *name, GError **error)
+static gchar *
+basic_hook_state_get_key (const TpsHookState *state, guint bucket)
 {
-  return tps_registry_find (&states, name, error);
+  return g_strdup_printf ("%" G_GINT64_FORMAT ",%u", state->batch_number, bucket);
 }
 
-void
-tps_hook_state_class_register (const TpsHookStateClass *klass)
-{
-  tps_registry_add (&states, klass);
-}
+static const TpsHookStateClass basic_hook_state_class = {
+  .name = "BasicHookState",
+  .create = basic_hook_state_create,
+  .free = basic_hook_state_free,
+  .next_batch = basic_hook_state_next_batch,
+  .get_key = basic_hook_state_get_key,
+};
 
-const gchar **
-tps_hook_state_class_list (void)
-{
-  return tps_registry_list (&states);
-}
+static const gconstpointer built_in_states[] = { &basic_hook_state_class };
 
-void
-tps_bucket_call_finish (TpsBucketCall *call, TpsGradient *reduced, const GError *error)
-{
-  g_assert ((reduced == NULL) == (error != NULL));
-  call->done (call, reduced, error);
-}
-
-void
-tps_bucket_call_report_failure (TpsBucketCall *call, const GError *error)
-{
-  call->failing (call, error);
-}
+TpsRegistry tps_hook_state_class_registry = TPS_REGISTRY_INIT ("hook state", built_in_states);

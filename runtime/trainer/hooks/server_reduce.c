@@ -7,7 +7,7 @@
  * If one of several pieces fails, the failure is reported at once. The bucket fails after its last
  * piece has ended, because the exchange borrows the memory of the bucket until then. */
 
-#include "runtime/trainer/ports/hook.h"
+#include "runtime/trainer/hooks/server_reduce.h"
 
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
@@ -85,7 +85,7 @@ fail (ServerCall *self, const GError *error)
     self->error = g_error_copy (error);
   tps_mutex_unlock (&self->lock);
   if (is_first && self->slices != NULL)
-    tps_bucket_call_report_failure (self->call, error);
+    self->call->failing (self->call, error);
 }
 
 /* Ends the call after its last piece, and frees `self`. */

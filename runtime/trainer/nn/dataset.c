@@ -3,29 +3,10 @@
 #include "runtime/trainer/nn/dataset.h"
 
 #include "runtime/trainer/nn/dummy_data.h"
-#include "runtime/base/registry.h"
 
 static const gconstpointer built_in[] = { &tps_dummy_data_class };
 
-static TpsRegistry data_classes = TPS_REGISTRY_INIT ("data", built_in);
-
-const TpsDataClass *
-tps_data_class_find (const gchar *name, GError **error)
-{
-  return tps_registry_find (&data_classes, name, error);
-}
-
-void
-tps_data_class_register (const TpsDataClass *klass)
-{
-  tps_registry_add (&data_classes, klass);
-}
-
-const gchar **
-tps_data_class_list (void)
-{
-  return tps_registry_list (&data_classes);
-}
+TpsRegistry tps_data_class_registry = TPS_REGISTRY_INIT ("data", built_in);
 
 void
 tps_dataset_clear (TpsDataset *dataset)

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "runtime/base/registry.h"
 #include "runtime/tensor/batch.h"
 
 G_BEGIN_DECLS
@@ -25,13 +26,7 @@ typedef struct
   gboolean (*generate) (GVariant *config, gint64 seed, TpsDataset *dataset, GError **error);
 } TpsDataClass;
 
-/* The registry of data. find() returns the class of a name, borrowed; errors: NOT_FOUND (NULL), and
- * the message lists the known names. register() must be called before any trainer runs; `klass`
- * must stay valid until the process exits. list() returns a NULL-terminated array of static names;
- * the caller owns the array (g_free). */
-const TpsDataClass *tps_data_class_find (const gchar *name, GError **error);
-void tps_data_class_register (const TpsDataClass *klass);
-const gchar **tps_data_class_list (void);
+TPS_DECLARE_REGISTRY (TpsDataClass, tps_data_class);
 
 /* Releases the tensors. */
 void tps_dataset_clear (TpsDataset *dataset);

@@ -5,30 +5,12 @@
 #include "runtime/trainer/nn/dummy_model.h"
 #include "runtime/trainer/nn/hybrid_model.h"
 #include "runtime/trainer/nn/linear_model.h"
-#include "runtime/base/registry.h"
+#include "runtime/trainer/dense/dense.h"
 
 static const gconstpointer built_in[] = { &tps_dummy_model_class, &tps_hybrid_model_class,
                                           &tps_linear_model_class };
 
-static TpsRegistry models = TPS_REGISTRY_INIT ("model", built_in);
-
-const TpsModelClass *
-tps_model_class_find (const gchar *name, GError **error)
-{
-  return tps_registry_find (&models, name, error);
-}
-
-void
-tps_model_class_register (const TpsModelClass *klass)
-{
-  tps_registry_add (&models, klass);
-}
-
-const gchar **
-tps_model_class_list (void)
-{
-  return tps_registry_list (&models);
-}
+TpsRegistry tps_model_class_registry = TPS_REGISTRY_INIT ("model", built_in);
 
 gboolean
 tps_model_init (TpsModel *model, const TpsModelClass *klass, TpsDevice *device, GError **error)
@@ -109,3 +91,30 @@ tps_model_fill_parameters (TpsModel *model, gint64 seed, GError **error)
   copy_to_bound (model, bound);
   return device->ops->stream_sync (model->stream, error);
 }
+
+/* -- losses -- */
+
+static void
+cross_entropy (TpsStream *stream, TpsTensorView output, TpsTensorView target, gdouble *loss,
+               gfloat *output_gradient)
+{
+  tps_dense_ops (stream)->cross_entropy (stream, loss, output_gradient, output.data, target.data,
+                                         (gsize) output.shape.dims[0],
+                                         (gsize) output.shape.dims[1]);
+}
+
+static const TpsCriterion cross_entropy_loss = { "cel", cross_entropy };
+
+static void
+l1_loss (TpsStream *stream, TpsTensorView output, TpsTensorView target, gdouble *loss,
+         gfloat *output_gradient)
+{
+  tps_dense_ops (stream)->l1_loss (stream, loss, output_gradient, output.data, target.data,
+                                   (gsize) tps_shape_n_elems (&output.shape));
+}
+
+static const TpsCriterion absolute_loss = { "l1", l1_loss };
+
+static const gconstpointer built_in_losses[] = { &cross_entropy_loss, &absolute_loss };
+
+TpsRegistry tps_criterion_registry = TPS_REGISTRY_INIT ("criterion", built_in_losses);

@@ -16,6 +16,7 @@
 
 #pragma once
 
+#include "runtime/base/registry.h"
 #include "runtime/device/backend.h"
 #include "runtime/tensor/gradient.h"
 #include "runtime/tensor/batch.h"
@@ -98,18 +99,10 @@ void tps_model_clear (TpsModel *model);
  * RESOURCE_EXHAUSTED, DEVICE_LOST. */
 gboolean tps_model_fill_parameters (TpsModel *model, gint64 seed, GError **error);
 
-/* Finds a built-in class ("DummyModel", "HybridModel", "LinearModel") or a registered class.
- * Borrowed. Errors: NOT_FOUND (NULL); the message lists the known names. */
-const TpsModelClass *tps_model_class_find (const gchar *name, GError **error);
-/* Registers a class, which must stay valid until the process exits. Must be called before any
- * trainer runs. */
-void tps_model_class_register (const TpsModelClass *klass);
-/* Returns the names of all classes, in order, as a NULL-terminated array of static strings. The
- * caller owns the array (g_free). */
-const gchar **tps_model_class_list (void);
+/* Built-in: "DummyModel", "HybridModel", "LinearModel". */
+TPS_DECLARE_REGISTRY (TpsModelClass, tps_model_class);
 
-/* A loss of a model's output: an entry of the criterion registry ("cel": cross-entropy, averaged
- * over the batch). */
+/* A loss of a model's output: an entry of the criterion registry. */
 typedef struct
 {
   const gchar *name;
@@ -121,12 +114,9 @@ typedef struct
                             gdouble *loss, gfloat *output_gradient);
 } TpsCriterion;
 
-/* The registry of losses. find() returns the loss of a name, borrowed; errors: NOT_FOUND (NULL),
- * and the message lists the known names. register() must be called before any trainer runs; the
- * entry must stay valid until the process exits. list() returns a NULL-terminated array of static
- * names; the caller owns the array (g_free). */
-const TpsCriterion *tps_criterion_find (const gchar *name, GError **error);
-void tps_criterion_register (const TpsCriterion *criterion);
-const gchar **tps_criterion_list (void);
+/* Built-in: "cel", the cross-entropy of the softmax of the output [batch, classes] with the target
+ * INT64 [batch], averaged over the batch, as torch.nn.CrossEntropyLoss; "l1", the mean of |output -
+ * target|, which must have the same shape, as torch.nn.L1Loss. */
+TPS_DECLARE_REGISTRY (TpsCriterion, tps_criterion);
 
 G_END_DECLS

@@ -164,26 +164,10 @@ void tps_pass_record_method (TpsPass *pass, const gchar *type, const gchar *name
 /* Returns the metric key "epoch,index" of a step; owned by the caller. */
 gchar *tps_pass_epoch_key (guint epoch, guint index);
 
-/* -- Registries. The find functions return a static entry; errors (NULL): NOT_FOUND, where the
- * message lists the known names. The register functions must be called before any trainer runs, and
- * the entry must stay valid until the process exits. The list functions return static names,
- * NULL-terminated, in an array owned by the caller (g_free). -- */
-
-const TpsTrainerClass *tps_trainer_class_find (const gchar *name, GError **error);
-void tps_trainer_class_register (const TpsTrainerClass *klass);
-const gchar **tps_trainer_class_list (void);
-
-const TpsPreprocess *tps_preprocess_find (const gchar *name, GError **error);
-void tps_preprocess_register (const TpsPreprocess *preprocess);
-const gchar **tps_preprocess_list (void);
-
-const TpsDdpModelMaker *tps_ddp_model_maker_find (const gchar *name, GError **error);
-void tps_ddp_model_maker_register (const TpsDdpModelMaker *maker);
-const gchar **tps_ddp_model_maker_list (void);
-
-const TpsIterationStep *tps_iteration_step_find (const gchar *name, GError **error);
-void tps_iteration_step_register (const TpsIterationStep *step);
-const gchar **tps_iteration_step_list (void);
+TPS_DECLARE_REGISTRY (TpsTrainerClass, tps_trainer_class);
+TPS_DECLARE_REGISTRY (TpsPreprocess, tps_preprocess);
+TPS_DECLARE_REGISTRY (TpsDdpModelMaker, tps_ddp_model_maker);
+TPS_DECLARE_REGISTRY (TpsIterationStep, tps_iteration_step);
 
 /* -- for trainer.c -- */
 

@@ -6,8 +6,6 @@
  * communication is complete, tps_bucket_call_finish() must be called once, from any thread,
  * possibly before the hook has returned. Hooks of one trainer are called in the order of the bucket
  * numbers. Trainers without data in a step call them too, because collectives need all ranks.
- *
- * The building blocks of the built-in hooks are declared at the end.
  */
 
 #pragma once
@@ -15,6 +13,7 @@
 #include "runtime/ports/exchange.h"
 #include "runtime/trainer/ports/process_group.h"
 #include "runtime/base/metrics.h"
+#include "runtime/base/registry.h"
 
 G_BEGIN_DECLS
 
@@ -124,12 +123,12 @@ struct TpsBucketCall
 
 /* Ends a call. Must be called exactly once for each call. Exactly one of `reduced` and `error` must
  * be NULL. Moves `reduced` away; `error` is borrowed. Thread: any. */
-void tps_bucket_call_finish (TpsBucketCall *call, TpsGradient *reduced, const GError *error);
-
-/* Reports the error with which a call will end, while the hook still waits for other parts of the
- * call. Optional; tps_bucket_call_finish() must still be called. `error` is borrowed. Thread:
- * any. */
-void tps_bucket_call_report_failure (TpsBucketCall *call, const GError *error);
+static inline void
+tps_bucket_call_finish (TpsBucketCall *call, TpsGradient *reduced, const GError *error)
+{
+  g_assert ((reduced == NULL) == (error != NULL));
+  call->done (call, reduced, error);
+}
 
 typedef enum
 {
@@ -169,53 +168,14 @@ typedef struct
                             TpsBuffer *current);
 } TpsHook;
 
-/* The registry of hooks. Built-in: "allreduce_hook", "hybrid_hook", "rpc_hook", "sparse_rpc_hook".
- * tps_hook_find() returns a static entry; errors (NULL): NOT_FOUND, where the message lists the
- * known names. tps_hook_register() must be called before any trainer runs, and the entry must stay
- * valid until the process exits. tps_hook_list() returns static names, NULL-terminated, in an array
- * owned by the caller (g_free). */
-const TpsHook *tps_hook_find (const gchar *name, GError **error);
-void tps_hook_register (const TpsHook *hook);
-const gchar **tps_hook_list (void);
+/* Built-in: "allreduce_hook", "hybrid_hook", "rpc_hook", "sparse_rpc_hook". */
+TPS_DECLARE_REGISTRY (TpsHook, tps_hook);
 
-/* The registry of hook states, used as that of hooks. Built-in: "BasicHookState". */
-const TpsHookStateClass *tps_hook_state_class_find (const gchar *name, GError **error);
-void tps_hook_state_class_register (const TpsHookStateClass *klass);
-const gchar **tps_hook_state_class_list (void);
+/* Built-in: "BasicHookState". */
+TPS_DECLARE_REGISTRY (TpsHookStateClass, tps_hook_state_class);
 
 /* Metric types of the built-in hooks. */
 #define TPS_METRIC_HOOK_FUTURE "hook_future_metric"
 #define TPS_METRIC_HOOK_C10D "hook_c10d_metric"
-
-/* Implement get_reach() for tps_hook_reduce_with_server() and for tps_hook_all_reduce_dense(). */
-TpsHookReach tps_hook_get_server_reach (const TpsHookContext *context, const TpsBucketCall *call);
-TpsHookReach tps_hook_get_all_reduce_reach (const TpsHookContext *context,
-                                            const TpsBucketCall *call);
-
-/* Implements TpsHook.get_memory for hooks that use tps_hook_reduce_with_server(). */
-TpsBuffer *tps_hook_get_server_memory (const TpsHookContext *context, const TpsBucketCall *call,
-                                       TpsBuffer *current);
-
-/* Implements TpsHook.get_memory for hooks that use tps_hook_all_reduce_dense(). */
-TpsBuffer *tps_hook_get_group_memory (const TpsHookContext *context, const TpsBucketCall *call,
-                                      TpsBuffer *current);
-
-/* Sends the pieces of the bucket to their servers. The result of a bucket with one piece is the
- * server's reply, whose buffers are not copied; otherwise the averages of the pieces are copied to
- * one buffer, dense pieces as they arrive and rows after the last reply. Metric:
- * hook_future_metric, rpc_dense or rpc_sparse, for the whole bucket. */
-void tps_hook_reduce_with_server (const TpsHookContext *context, TpsBucketCall *call);
-
-/* All-reduces a dense bucket in place; the result is the bucket's storage, with the same bits on
- * all ranks. The weight travels separately or, if the group cannot average FLOAT32, as an extra
- * element. A bucket that travels as rows is reduced by tps_hook_all_reduce_sparse(). Metric:
- * hook_future_metric, <backend>_dense_allreduce. */
-void tps_hook_all_reduce_dense (const TpsHookContext *context, TpsBucketCall *call);
-
-/* Gathers counts, ids and rows from all ranks, then adds them in rank order on the group's thread,
- * with the arithmetic of the averaging server. Metric: `metric_type`, <backend>_sparse_allreduce
- * (for a dense bucket, _dense_allreduce). */
-void tps_hook_all_reduce_sparse (const TpsHookContext *context, TpsBucketCall *call,
-                                 const gchar *metric_type);
 
 G_END_DECLS

@@ -14,7 +14,7 @@
 
 #include "runtime/device/device_library.h"
 #include "runtime/base/error.h"
-#include "runtime/trainer/nn/criterion.h"
+#include "runtime/trainer/nn/model.h"
 #include "runtime/trainer/nn/linear_model.h"
 #include "runtime/base/rng.h"
 #include "runtime/server/model/model_server.h"
@@ -287,8 +287,8 @@ expected_values (const Job &job)
           tps_tensor_init_zeroed (&target, &output.shape);
           tps_tensor_init (&output_gradient, &output.shape);
           auto data = static_cast<gfloat *> (tps_tensor_data (&output_gradient));
-          tps_criterion_l1.forward_backward (layer->stream, output, tps_tensor_view (&target),
-                                             &loss, data);
+          tps_criterion_find ("l1", nullptr)
+              ->forward_backward (layer->stream, output, tps_tensor_view (&target), &loss, data);
           layer->klass->backward (
               layer, data, [] (gpointer, guint) {}, nullptr);
           all.push_back (gradients);

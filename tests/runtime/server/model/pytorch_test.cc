@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/trainer/nn/criterion.h"
+#include "runtime/trainer/nn/model.h"
 #include "runtime/trainer/nn/linear_model.h"
 #include "runtime/server/model/trained_model.h"
 #include "tests/oracle/vectors.h"
@@ -39,8 +39,9 @@ gradients_of (TpsModel *layer, const TpsModelVersion *version, const oracle::Ten
   EXPECT_TRUE (layer->klass->forward (layer, tps_tensor_view (&x), &output, nullptr));
   tps_tensor_init_zeroed (&target, &output.shape);
   tps_tensor_init (&output_gradient, &output.shape);
-  tps_criterion_l1.forward_backward (layer->stream, output, tps_tensor_view (&target), loss,
-                                     static_cast<gfloat *> (tps_tensor_data (&output_gradient)));
+  tps_criterion_find ("l1", nullptr)
+      ->forward_backward (layer->stream, output, tps_tensor_view (&target), loss,
+                          static_cast<gfloat *> (tps_tensor_data (&output_gradient)));
   layer->klass->backward (
       layer, static_cast<gfloat *> (tps_tensor_data (&output_gradient)), [] (gpointer, guint) {},
       nullptr);
