@@ -1,17 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Answers of a server, given in order by one thread.
+/* Answers of a server, given in order by one thread, after every lock is released.
  *
- * The callback of an answered caller may make a new call to this server or a different one, and the
- * new call may be answered at once. The new answer is then given after the callback has returned,
- * and after all answers that are already pending. The depth of the stack thus does not grow with
- * the number of nested calls.
- *
- *   TpsAnswers answers = { NULL };
- *   tps_answers_add (&answers, &call->answer, answer_call);
- *   …                                    every lock is released
- *   tps_answers_give (&answers);
- */
+ * A callback may make a call that is answered at once. This answer is given after the callback has
+ * returned and after the pending answers, so nested calls do not deepen the stack. */
 
 #pragma once
 

@@ -2,28 +2,15 @@
 
 /* A limit on memory, the charges against it, and the tree that budgets form.
  *
- *   process = tps_budget_new (NULL, "process", 900 MiB);
- *   tables = tps_budget_new (process, "tables", 800 MiB);
- *   averages = tps_budget_new (process, "averages", 250 MiB);
+ * A charge counts against its budget and against every budget above it, or against none of them. It
+ * must precede the allocation; the release must follow the free. The limits of siblings may add up
+ * to more than their parent's, but their charges never exceed it. Memory that is kept for reuse
+ * stays charged; its owner must add a reclaimer, which frees it when a charge would otherwise be
+ * refused.
  *
- *   if (!tps_budget_charge (tables, n_bytes, error))    before the memory is allocated
- *     return FALSE;
- *   ...
- *   tps_budget_release (tables, n_bytes);               after it has been freed
- *
- * A charge counts against its budget and against every budget above it, or against none of them.
- * The limits of siblings may add up to more than the limit of their parent, but their charges never
- * exceed it.
- *
- * Memory that is only kept for reuse stays charged. Its owner must add a reclaimer, which frees
- * such memory when a charge would otherwise be refused.
- *
- * Threads: any function may be called from any thread. Charges and releases take no lock; they cost
- * one compare-and-swap for each level of the tree. Only a charge that does not fit takes the tree's
- * lock, to reclaim memory. Ownership: a budget keeps its parent. An owner must release its charges
- * before it drops its reference. NULL is a budget without a limit: every function accepts it and
- * does nothing.
- */
+ * Thread: any. Charges and releases take no lock; only a charge that does not fit takes the tree's
+ * lock, to reclaim. Ownership: a budget keeps its parent; charges must be released before the last
+ * reference. NULL is a budget without a limit. */
 
 #pragma once
 
@@ -33,9 +20,8 @@ G_BEGIN_DECLS
 
 typedef struct TpsBudget TpsBudget;
 
-/* A budget below `parent` (NULL: the root of a new tree). `name` is a noun for error messages, such
- * as "tables"; it is copied. `max_bytes` 0 means that only the parent limits it. Owned by the
- * caller. */
+/* A budget below `parent` (NULL: a root), owned by the caller. `name` is a noun for messages, such
+ * as "tables"; it is copied. `max_bytes` 0 means that only the parent limits it. */
 TpsBudget *tps_budget_new (TpsBudget *parent, const gchar *name, gsize max_bytes);
 TpsBudget *tps_budget_ref (TpsBudget *budget);
 void tps_budget_unref (TpsBudget *budget);
@@ -53,17 +39,15 @@ void tps_budget_set_max (TpsBudget *budget, gsize max_bytes);
  * be called before the budget is used by another thread. */
 void tps_budget_set_headroom (TpsBudget *budget, gsize n_bytes, gsize max_small_bytes);
 
-/* Charges `n_bytes`. Returns FALSE if nothing was charged. Errors: RESOURCE_EXHAUSTED, which names
- * the full budget. The error has retry_after_ms, unless the charge would exceed a limit even if
- * nothing else were charged. */
+/* Charges `n_bytes`, or returns FALSE with RESOURCE_EXHAUSTED, which names the full budget and has
+ * retry_after_ms, unless the charge alone would exceed a limit. */
 gboolean tps_budget_charge (TpsBudget *budget, gsize n_bytes, GError **error);
 
 /* Releases `n_bytes` of earlier charges. */
 void tps_budget_release (TpsBudget *budget, gsize n_bytes);
 
-/* Moves a charge of `n_bytes` to a different budget; the charges of common ancestors do not change.
- * Returns FALSE if the charge does not fit; nothing is moved then. Takes no lock and reclaims
- * nothing. Either budget may be NULL. */
+/* Moves a charge to a different budget; common ancestors do not change. Returns FALSE if it does
+ * not fit. Takes no lock, reclaims nothing. Either budget may be NULL. */
 gboolean tps_budget_move (TpsBudget *from, TpsBudget *to, gsize n_bytes);
 
 /* ---- one charge that grows and shrinks ------------------------------------------------------- */
@@ -88,15 +72,13 @@ void tps_charge_clear (TpsCharge *charge);
 
 /* ---- memory kept for reuse ------------------------------------------------------------------- */
 
-/* Frees kept memory, at least `n_bytes` if possible, releases its charge and returns its size.
- * The lock of the tree is held during the call. The function must neither charge, nor create or
- * free a budget, nor take a lock under which another thread does so. Another thread may move
- * charges under such a lock. Thread: any. */
+/* Frees kept memory, at least `n_bytes` if possible, releases its charge and returns its size. The
+ * tree's lock is held: the function must neither charge, nor create or free a budget, nor take a
+ * lock under which another thread does so (moving charges is allowed). Thread: any. */
 typedef gsize (*TpsBudgetReclaim) (gpointer user_data, gsize n_bytes);
 
-/* Adds a reclaimer for memory that is charged to `budget`. The reclaimer is called when a charge
- * does not fit `budget` or a budget above it. Returns a number for tps_budget_remove_reclaimer();
- * the reclaimer is not called after its removal. */
+/* Adds a reclaimer, called when a charge does not fit `budget` or one above it. Returns a number
+ * for tps_budget_remove_reclaimer(), after which it is not called. */
 guint tps_budget_add_reclaimer (TpsBudget *budget, TpsBudgetReclaim reclaim, gpointer user_data);
 void tps_budget_remove_reclaimer (TpsBudget *budget, guint id);
 
@@ -110,9 +92,8 @@ gsize tps_budget_reclaim (TpsBudget *budget, gsize n_bytes);
 const gchar *tps_budget_get_name (TpsBudget *budget);
 TpsBudget *tps_budget_get_parent (TpsBudget *budget);
 
-/* Return, as values at one moment: the number of bytes that are charged; the largest such number
- * so far; and the smallest limit on the way to the root, which no charge can exceed (G_MAXSIZE if
- * there is none). */
+/* Return, at one moment: the bytes charged; the most so far; the smallest limit on the way to the
+ * root (G_MAXSIZE if there is none). */
 gsize tps_budget_get_held (TpsBudget *budget);
 gsize tps_budget_get_peak (TpsBudget *budget);
 gsize tps_budget_get_max (TpsBudget *budget);
@@ -125,9 +106,8 @@ guint64 tps_budget_get_n_refused (TpsBudget *budget);
  * above it; G_MAXSIZE if the budget has no limit. */
 gsize tps_budget_get_free (TpsBudget *budget);
 
-/* Calls `visit` for every budget of the tree in the order of creation, so that parents precede
- * their children. The tree's lock is held: `visit` must neither charge, nor create or free a
- * budget. */
+/* Calls `visit` for every budget of the tree, parents before children. The tree's lock is held:
+ * `visit` must neither charge, nor create or free a budget. */
 typedef void (*TpsBudgetVisit) (TpsBudget *budget, gpointer user_data);
 void tps_budget_visit (TpsBudget *budget, TpsBudgetVisit visit, gpointer user_data);
 

@@ -1,22 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Cells: numbers that many threads increase all the time, and that are read now and then.
- *
- * Each thread adds to a copy of its own, without an atomic read-modify-write and on cache lines
- * that no other thread writes. A reader adds the copies up. Cells of one thread lie side by side,
- * so the counters that a call changes share a few cache lines.
- *
- *   cell = tps_cell_new ();
- *   tps_cell_add (cell, 1);          from any thread
- *   n = tps_cell_read (cell);        from any thread
- *   tps_cell_free (cell);            when no thread adds to it any more
+/* Cells: numbers that many threads increase all the time, and that are read now and then. Each
+ * thread adds to a copy of its own, without an atomic read-modify-write and on cache lines that no
+ * other thread writes; a reader adds the copies up. The cells of a thread lie side by side.
  *
  * Memory: 8 KiB for 1,024 cells in each thread that has added to one of them. A thread that ends
- * leaves its copies to the next one that begins. Up to 63 threads at a time have copies of their
- * own; all others share one set by atomic additions. A process has at most 2^19 cells.
- *
- * Cell 0 is valid and counts nothing. Thread: any.
- */
+ * leaves its copies to the next. Up to 63 threads have copies of their own; all others share one
+ * set by atomic additions. At most 2^19 cells. Cell 0 is valid and counts nothing. Thread: any. */
 
 #pragma once
 

@@ -1,15 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Named arguments of registered classes: a GVariant dictionary (a{sv}) with INT64 'x', double 'd',
- * boolean 'b' and string 's' values, as in a JSON object. JSON itself is parsed outside the
- * runtime.
- *
- * A class reads its arguments and then requires that there are no others:
- *
- *   ok = tps_config_get_int (&config, "num_embeddings", 1, G_MAXINT32, &n)
- *        && tps_config_get_bool (&config, "sparse", &sparse)
- *        && tps_config_finish (&config);
- */
+ * boolean 'b' and string 's' values, as in a JSON object. A class reads its arguments and then
+ * requires, with tps_config_finish(), that there are no others. */
 
 #pragma once
 

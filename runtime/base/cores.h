@@ -8,10 +8,9 @@
 
 G_BEGIN_DECLS
 
-/* Returns the number of cores on which the calling thread, and threads that it starts, may run
- * (taskset, cpusets of containers), or the CPU quota of the process, rounded up, if the quota is
- * less; at least 1. GLib's g_get_num_processors() cannot be used: version 2.74 counts all cores of
- * the machine, and ignores the restrictions of a process. Thread: any. */
+/* Returns the number of cores on which the calling thread may run (taskset, cpusets), or the CPU
+ * quota of the process, rounded up, if less; at least 1. g_get_num_processors() of GLib 2.74
+ * ignores these restrictions. Thread: any. */
 guint tps_cores_count (void);
 
 G_END_DECLS

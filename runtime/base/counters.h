@@ -1,32 +1,19 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The numbers of a server: counters, gauges and histograms in families, which an exporter may read
- * at any time (exposition.h).
- *
- * A counter only grows; a gauge is a level that rises and falls; a histogram holds durations. A
- * family contains all numbers of one meaning. Its series differ in the values of up to two labels.
- * A series is found once and then changed through its pointer, without a lock:
- *
- *   static const TpsFamily rows_pushed = {
- *     .name = "table_pushed_rows_total",
- *     .help = "Rows that pushes of gradients changed.",
- *     .labels = { "table" },
- *   };
+ * at any time (exposition.h). The series of a family differ in the values of up to two labels. A
+ * series is found once and then changed through its pointer, without a lock:
  *
  *   rows = tps_counters_use_counter (counters, &rows_pushed, table->name, NULL);
  *   tps_counter_add (rows, n_rows);                        about a nanosecond (cells.h)
  *   tps_counters_end_use (counters, rows);
  *
  * Bounds. A family has at most `max_series` series; for further values of the first label there is
- * one series whose value is TPS_OTHER_VALUES. A value is truncated to TPS_LABEL_MAX_BYTES. Names
- * that peers choose therefore cannot make memory grow without a limit. A series ends with its last
- * use.
+ * one series whose value is TPS_OTHER_VALUES. A value is truncated to TPS_LABEL_MAX_BYTES. A series
+ * ends with its last use.
  *
- * NULL counters, gauges, histograms and TpsCounters are valid and count nothing.
- *
- * Threads: any. Finding and ending a series takes a lock. A reader holds this lock while it copies
- * the pointers of one family. Changing a series takes none.
- */
+ * NULL counters, gauges, histograms and TpsCounters are valid and count nothing. Threads: any.
+ * Finding and ending a series takes a lock; changing one takes none. */
 
 #pragma once
 
@@ -75,10 +62,9 @@ void tps_counters_unref (TpsCounters *counters);
 
 /* ---- series ---------------------------------------------------------------------------------- */
 
-/* Begin a use of the series with these values of the labels (NULL for a label that the family does
- * not have), which is made if it does not exist. `value` may be TPS_OTHER_VALUES, whose series does
- * not count towards the bound. The result is borrowed until the use has ended; a series with a use
- * that never ends lives as long as `counters`. */
+/* Begin a use of the series with these label values (NULL: the family has no such label), which is
+ * made if needed. The series of TPS_OTHER_VALUES does not count towards the bound. Borrowed until
+ * the use has ended; without an end, it lives as long as `counters`. */
 TpsCounter *tps_counters_use_counter (TpsCounters *counters, const TpsFamily *family,
                                       const gchar *value, const gchar *value2);
 TpsGauge *tps_counters_use_gauge (TpsCounters *counters, const TpsFamily *family,
@@ -101,11 +87,10 @@ gint64 tps_gauge_get (const TpsGauge *gauge);
 
 /* ---- numbers that are computed at each reading ----------------------------------------------- */
 
-/* Adds a gauge or counter whose number `read` computes at each reading; an existing series gets the
- * new function. In a full family nothing is added. `read` runs on the reading thread: it must not
- * block, nor take a lock that is held for long, nor use `counters`. `release` (may be NULL) is
- * called with `user_data` when `counters` are freed or the function is replaced, and at once if
- * nothing was added or `counters` are NULL. */
+/* Adds a gauge or counter that `read` computes at each reading, on the reading thread: it must not
+ * block, nor take a lock that is held for long, nor use `counters`. It replaces an existing
+ * function; in a full family nothing is added. `release` (may be NULL) is called with `user_data`
+ * when `counters` are freed or the function is replaced, or at once if nothing was added. */
 typedef gint64 (*TpsGaugeRead) (gpointer user_data);
 void tps_counters_add_reader (TpsCounters *counters, const TpsFamily *family, const gchar *value,
                               const gchar *value2, TpsGaugeRead read, gpointer user_data,
@@ -121,9 +106,8 @@ typedef void (*TpsCollect) (TpsReading *reading, gpointer user_data);
 void tps_reading_add (TpsReading *reading, const TpsFamily *family, const gchar *value,
                       const gchar *value2, gint64 number);
 
-/* Adds a collector, and returns a number for tps_counters_remove_collector(). After the removal,
- * `collect` is not running and is not called again. The number may be 0, and `counters` may be
- * NULL. */
+/* Adds a collector, and returns a number (possibly 0) for tps_counters_remove_collector(), after
+ * which `collect` is not running. `counters` may be NULL. */
 guint tps_counters_add_collector (TpsCounters *counters, TpsCollect collect, gpointer user_data);
 void tps_counters_remove_collector (TpsCounters *counters, guint id);
 

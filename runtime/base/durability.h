@@ -9,9 +9,9 @@
 
 G_BEGIN_DECLS
 
-/* The largest number that is read from a file as an LSN, a version of the model or a number of
- * steps. A server counts on from this number, so it must be far from an overflow. A server that
- * begins with the state of another one accepts only the lower half. */
+/* The largest LSN, version of the model or number of steps that is read from a file; counting on
+ * from it must not overflow. A server that begins with the state of another one accepts only the
+ * lower half. */
 #define TPS_MAX_COUNT ((gint64) 1 << 62)
 
 /* The numbers are those of the wire; a larger one promises more. */

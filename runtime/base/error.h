@@ -1,12 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The one error domain of ThriftPS.
- *
- * Codes are grouped by the extent of the damage; callers must decide by tps_error_damage(), not by
- * lists of codes. The codes of the first group are those of the wire's ErrorCode plus
- * TPS_ERROR_WIRE_BASE. The function that detects an error sets it, once; all other functions pass
- * it on.
- */
+/* The one error domain of ThriftPS. Codes are grouped by the extent of the damage; callers must
+ * decide by tps_error_damage(), not by lists of codes. The codes of the first group are those of
+ * the wire's ErrorCode plus TPS_ERROR_WIRE_BASE. The function that detects an error sets it; all
+ * others pass it on. */
 
 #pragma once
 

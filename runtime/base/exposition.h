@@ -1,19 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* All numbers of a server in the formats that Prometheus scrapes:
- *
- *   text         Prometheus' text format 0.0.4
- *   OpenMetrics  1.0
- *
- *   format = tps_exposition_choose (accept);             from the request's header Accept
- *   body = tps_exposition_write (tps_metrics_get_counters (metrics), format);
- *   send (tps_exposition_get_content_type (format), body->str, body->len);
- *   g_string_free (body, TRUE);
+/* All numbers of a server in Prometheus' text format 0.0.4 and in OpenMetrics 1.0.
  *
  * Names begin with "thriftps_", except those that all exporters of Prometheus use (process_*).
  * Histograms have 19 buckets from 10 us to 60 s, whose bounds are rounded by up to 1.1 % to bounds
- * of TpsHistogram. OpenMetrics has the newest exemplar of each bucket.
- */
+ * of TpsHistogram. OpenMetrics has the newest exemplar of each bucket. */
 
 #pragma once
 
@@ -34,9 +25,9 @@ TpsExpositionFormat tps_exposition_choose (const gchar *accept);
 /* Returns the value of the HTTP header Content-Type; static. */
 const gchar *tps_exposition_get_content_type (TpsExpositionFormat format);
 
-/* Returns the body of a response, which the caller owns. Its size is bounded, because the number of
- * series is bounded. The call takes the locks of the sequencer, the log, push windows and similar
- * objects, each while it reads a number, but no lock that lookups take. Thread: any. */
+/* Returns the body of a response, which the caller owns. Takes the locks of the sequencer, the log,
+ * push windows and similar objects, each while it reads a number, but no lock that lookups take.
+ * Thread: any. */
 GString *tps_exposition_write (TpsCounters *counters, TpsExpositionFormat format);
 
 G_END_DECLS

@@ -61,9 +61,9 @@ gboolean tps_fault_check (const gchar *spec, GError **error);
 TpsFaultPlan *tps_fault_plan_new (const gchar *const *specs, GError **error);
 void tps_fault_plan_free (TpsFaultPlan *plan);
 
-/* Returns the fault for one event at `point`, with the action TPS_FAULT_NONE if there is none.
- * `name` may be NULL. The caller must carry out the fault, except TPS_FAULT_KILL, which this
- * function carries out. Every fault is written to the log (fault_injected). Thread: any. */
+/* Returns the fault for one event at `point`, possibly TPS_FAULT_NONE. `name` may be NULL. The
+ * caller must carry it out, except TPS_FAULT_KILL. Every fault is logged (fault_injected). Thread:
+ * any. */
 TpsFault tps_fault_plan_draw (TpsFaultPlan *plan, TpsFaultPoint point, const gchar *name);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsFaultPlan, tps_fault_plan_free)

@@ -10,15 +10,12 @@
 
 G_BEGIN_DECLS
 
-/* Appends a zeroed element of `elem_size` bytes and returns its address; the call may move the
- * array. `*elems` is the array, or NULL while `*n_elems` is 0; the caller must free it with
- * g_free(). Errors: RESOURCE_EXHAUSTED; the array does not change then. */
+/* Appends a zeroed element of `elem_size` bytes and returns its address. `*elems` is NULL while
+ * `*n_elems` is 0; the caller must g_free() it. Errors: RESOURCE_EXHAUSTED, without a change. */
 gpointer tps_growing_array_add (gpointer *elems, guint *n_elems, gsize elem_size, GError **error);
 
-/* Makes room for at least `n_elems` elements by doubling `*n_room`, the number of elements for
- * which the array has memory. The contents of additional elements are undefined. For arrays whose
- * memory is kept when their length changes. Errors: RESOURCE_EXHAUSTED; the array does not change
- * then. */
+/* Makes room for at least `n_elems` elements by doubling `*n_room`; new elements are undefined. For
+ * arrays that keep their memory. Errors: RESOURCE_EXHAUSTED, without a change. */
 gboolean tps_growing_array_make_room (gpointer *elems, guint *n_room, guint n_elems,
                                       gsize elem_size, GError **error);
 

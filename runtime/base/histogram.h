@@ -1,21 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Histograms of durations: many threads record, one reads, and histograms of several servers can be
- * added up.
+/* Histograms of durations: many threads record (5 ns, without a lock), one reads, and histograms of
+ * several servers can be added up.
  *
- *   tps_histogram_record (histogram, elapsed_ns);        about 5 ns; no lock, nothing shared
- *   counts = tps_histogram_counts_new ();
- *   tps_histogram_read (histogram, counts);              adds to the counts: this is also a merge
- *   p99_ns = tps_histogram_counts_get_quantile (counts, 0.99);
+ * Buckets. A power of two, in seconds, has 32 buckets: bucket i holds the durations in
+ * (2^((i-1)/32), 2^(i/32)] seconds. A quantile is the geometric middle of its bucket: off by at
+ * most 1.1 %. Every duration up to 292 years has a bucket; shorter ones than 1 ns count as 1 ns.
  *
- * Buckets. A power of two, in seconds, has 32 buckets, whose bounds grow by 2^(1/32) = 1.0219 from
- * one to the next: bucket i holds the durations in (2^((i-1)/32), 2^(i/32)] seconds. A
- * quantile is the geometric middle of its bucket: off by at most 1.1 %. Every duration from 1 ns to
- * 292 years has a bucket; shorter ones count as 1 ns.
- *
- * Memory: 256 bytes for each power of two that contains recorded durations, in each thread that
- * recorded some (runtime/base/cells.h), and about 256 bytes for the histogram itself.
- */
+ * Memory: 256 bytes for each power of two that contains durations, in each thread that recorded
+ * some (cells.h), and about 256 bytes for the histogram. */
 
 #pragma once
 
@@ -54,10 +47,9 @@ typedef struct
   gchar trace_id[33]; /* in hex; a reader writes it without escapes */
 } TpsExemplar;
 
-/* Keeps `exemplar`, which is copied, as the newest one of its power of two. The duration must also
- * be recorded with tps_histogram_record(). Takes a lock, so this must be called for sampled
- * durations only. Memory: 4 KiB for a histogram that has exemplars. `histogram` may be NULL.
- * Thread: any. */
+/* Keeps `exemplar`, which is copied, as the newest one of its power of two, besides
+ * tps_histogram_record(). Takes a lock: for sampled durations only. Memory: 4 KiB for a histogram
+ * with exemplars. `histogram` may be NULL. Thread: any. */
 void tps_histogram_add_exemplar (TpsHistogram *histogram, const TpsExemplar *exemplar);
 
 /* Finds the newest exemplar whose duration is in (`above_s`, `up_to_s`]. Returns FALSE if there is

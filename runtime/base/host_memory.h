@@ -12,9 +12,9 @@ G_BEGIN_DECLS
  * limit is smaller. Reads files. Thread: any. */
 gsize tps_host_memory_get_total (void);
 
-/* Returns the smallest memory limit of the process's control groups, version 1 or 2, and of their
- * parents; G_MAXSIZE if there is none. `root` is put before "/proc" and "/sys" in tests, and is ""
- * otherwise. Reads files. Thread: any. */
+/* Returns the smallest memory limit of the process's control groups and of their parents; G_MAXSIZE
+ * if there is none. `root` precedes "/proc" and "/sys" in tests, and is "" otherwise. Reads files.
+ * Thread: any. */
 gsize tps_host_memory_get_group_limit (const gchar *root);
 
 G_END_DECLS

@@ -1,23 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Writes JSON sequentially, without a tree in memory, because an answer may describe 10,000
- * connections.
- *
- *   TpsJsonWriter json;
- *
- *   tps_json_writer_init (&json);
- *   tps_json_open (&json, NULL, '{');
- *   tps_json_add_text (&json, "name", "server0");
- *   tps_json_open (&json, "devices", '[');
- *   tps_json_add_text (&json, NULL, "cpu");
- *   tps_json_close (&json, ']');
- *   tps_json_close (&json, '}');
- *   text = tps_json_writer_take (&json);
- *
- * `name` is the name of a member, and must be NULL in an array and at the top. Names are not
- * escaped.
- * Thread: one at a time.
- */
+ * connections. `name` is the name of a member, not escaped, and must be NULL in an array and at the
+ * top. Thread: one at a time. */
 
 #pragma once
 
@@ -65,10 +50,9 @@ void tps_json_add_time (TpsJsonWriter *json, const gchar *name, gint64 real_us);
  * of these brackets if all of them are nested. */
 #define TPS_JSON_MAX_BRACKETS 16384
 
-/* Returns TRUE if `json`, which need not be valid, has more than `max` opening brackets. Must be
- * checked before json-glib parses a text, because json-glib recurses without a limit. Brackets in
- * strings and comments count too: json-glib ends them by rules of its own, so a scanner could
- * mistake nested brackets for text. */
+/* Returns TRUE if `json` has more than `max` opening brackets. Must be checked before json-glib
+ * parses a text, because it recurses without a limit. Brackets in strings and comments count too:
+ * json-glib ends these by rules of its own. */
 gboolean tps_json_has_more_brackets (const gchar *json, guint max);
 
 G_END_DECLS

@@ -2,10 +2,8 @@
 
 /* Keeps objects of one kind, which are made and freed with every call, for reuse.
  *
- * Each thread has a magazine, a few objects that no other thread uses. Some threads only free
- * objects (a worker that answers) and others only allocate them (a thread that receives). The
- * former pass their surplus to the latter through the kind's depot, half a magazine at a time, so
- * that the depot's lock is rarely taken. Objects that do not fit into the depot are destroyed.
+ * Each thread has a magazine of its own. Threads that only free pass their surplus to threads that
+ * only allocate through the kind's depot, half a magazine at a time, so its lock is rarely taken.
  *
  *   static TpsDepot depot = TPS_DEPOT_INIT (release);
  *   static _Thread_local TpsMagazine magazine;
@@ -13,11 +11,8 @@
  *   object = tps_magazine_take (&magazine, &depot);      NULL: make a new one
  *   tps_magazine_put (&magazine, &depot, object);        instead of release (object)
  *
- * At most TPS_MAGAZINE_OBJECTS are kept for each thread that frees objects of the kind, and
- * TPS_DEPOT_OBJECTS in the depot, so large objects should not be kept. The objects in the magazine
- * of a thread are destroyed when the thread exits. Under the address sanitizer no object is kept,
- * so that the sanitizer still detects uses after free.
- */
+ * At most TPS_MAGAZINE_OBJECTS are kept for each thread and TPS_DEPOT_OBJECTS in the depot; others
+ * are destroyed, as those of a thread that exits, and all under the address sanitizer. */
 
 #pragma once
 

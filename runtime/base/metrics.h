@@ -1,11 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Named spans of time, grouped: type -> key -> metric, as in the metrics logger of the PyTorch
- * benchmarks that bench/ repeats, always in milliseconds.
- *
- * Recording takes one lock and a few hash look-ups. Samples are kept in the order in which metrics
- * were started; for each type and name the newest TPS_METRICS_MAX_SAMPLES are kept.
- */
+ * benchmarks that bench/ repeats, in milliseconds. Recording takes one lock. For each type and name
+ * the newest TPS_METRICS_MAX_SAMPLES are kept, in the order in which they were started. */
 
 #pragma once
 
@@ -65,11 +62,10 @@ TpsCounters *tps_metrics_get_counters (TpsMetrics *metrics);
 /* Discards all spans, unfinished ones included; counters and gauges stay. Thread: any. */
 void tps_metrics_clear (TpsMetrics *metrics);
 
-/* Summarizes all metrics with finished spans: types in the order of their first use, and the names
- * of each type in the order of their first use. Unfinished spans are left out. The array of
- * TpsMetricSummary is shared and must not be changed; the caller owns a reference
- * (g_ptr_array_unref). Recording waits at most while one series is copied. If nothing was recorded
- * since the previous call, the previous array is returned. Thread: any. */
+/* Summarizes all metrics with finished spans, types and names in the order of their first use. The
+ * array of TpsMetricSummary is shared and must not be changed; the caller owns a reference
+ * (g_ptr_array_unref). Without a new record, the previous array is returned. Recording waits while
+ * one series is copied. Thread: any. */
 GPtrArray *tps_metrics_summarize (TpsMetrics *metrics, gboolean with_samples);
 
 /* Returns the bytes of memory that tps_metrics_summarize() would need now. Thread: any. */

@@ -3,15 +3,6 @@
 /* The options of a program as one table: each row makes a flag, a key of the configuration file, a
  * line of --help, and a row of the table in the manual.
  *
- *   typedef struct { guint n_trainers; gsize max_frame_bytes; gboolean help; } Flags;
- *
- *   static const TpsOption options[] = {
- *     { "ntrainer", TPS_OPTION_UINT, offsetof (Flags, n_trainers), "N", "1", .min = 1,
- *       .help = "Trainers of an average" },
- *     ...
- *     { NULL },
- *   };
- *
  *   arguments = tps_arguments_new (options);
  *   tps_arguments_add_line (arguments, argv, &error)           the command line; it has precedence
  *   tps_arguments_add (arguments, path, key, value, &error)    each value of a file
@@ -19,11 +10,9 @@
  *   tps_options_clear (options, &flags)
  *
  * Flags are --NAME=VALUE or --NAME VALUE; dashes and underscores in names are equivalent. A
- * TPS_OPTION_FLAG takes a value only after "=". If an option has several values, the last one
- * counts, except for TPS_OPTION_TEXTS. Errors are TPS_ERROR_INVALID_ARGUMENT, with one line that
- * names the option, its value and the expected values.
- * Thread: one at a time.
- */
+ * TPS_OPTION_FLAG takes a value only after "=". The last of several values counts, except for
+ * TPS_OPTION_TEXTS. Errors are INVALID_ARGUMENT, with one line that names the option, its value and
+ * the expected values. Thread: one at a time. */
 
 #pragma once
 
@@ -88,15 +77,13 @@ gboolean tps_arguments_add (TpsArguments *arguments, const gchar *source, const 
 /* Returns the last value so far, borrowed; NULL if there is none. */
 const gchar *tps_arguments_get (const TpsArguments *arguments, const gchar *name);
 
-/* Returns all values so far, in the order in which they were given, as an array of borrowed texts.
- * The caller must free the array with g_ptr_array_unref(). Sets `is_from_file` to TRUE if the last
- * value came from a file. `option` must be in the table. */
+/* Returns all values so far, in order, as an array of borrowed texts (g_ptr_array_unref()). Sets
+ * `is_from_file` to TRUE if the last value came from a file. */
 GPtrArray *tps_arguments_list (const TpsArguments *arguments, const TpsOption *option,
                                gboolean *is_from_file);
 
-/* Checks all values and fills in the fields of `values`, which must be zero on entry; options
- * without a value get their defaults. The caller must clear the fields with tps_options_clear(),
- * even after an error. */
+/* Checks all values and fills in `values`, which must be zero on entry, with values or defaults.
+ * The caller must call tps_options_clear(), even after an error. */
 gboolean tps_arguments_apply (const TpsArguments *arguments, gpointer values, GError **error);
 
 /* Frees TPS_OPTION_TEXT and _TEXTS and sets them to NULL. */

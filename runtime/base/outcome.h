@@ -1,14 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The outcome of an operation, for a caller that blocks until another thread has completed it.
- *
- *   tps_outcome_init (&outcome);
- *   ... another thread calls tps_outcome_set (&outcome, error), once ...
- *   ok = tps_outcome_wait (&outcome, &error);
- *
- * An outcome is a variable of the caller. The other thread does not use it after tps_outcome_wait()
- * has returned.
- */
+/* The outcome of an operation, for a caller that blocks until another thread has completed it. An
+ * outcome is a variable of the caller, which the other thread does not use after tps_outcome_wait()
+ * has returned. */
 
 #pragma once
 

@@ -1,20 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The time that a piece of work, such as a call, spends in each of its phases.
- *
- *   tps_phases_begin (&phases, TPS_PHASE_DECODE, clock, now_ns, FALSE);
- *   tps_phases_enter_long (&phases, TPS_PHASE_QUEUE);       at each change of phase, on any thread
- *   tps_phases_enter (&phases, TPS_PHASE_APPLY);
- *   tps_phases_end (&phases, now_ns);
- *
- * Each phase ends where the next one begins, so all times come from one clock and add up to the
- * total. The caller passes the times of the beginning and the end, which it has mostly read
- * already. Most work is short and has no phase that justifies a clock read: all of its time counts
- * as APPLY. Work is timed in detail from the beginning if `is_detailed` is TRUE, otherwise from the
- * first call of tps_phases_enter_long(); all earlier time counts as APPLY.
- *
- * NULL phases are valid everywhere and measure nothing. Thread: one at a time.
- */
+/* The time that a piece of work, such as a call, spends in each of its phases. A phase ends where
+ * the next one begins, so all times add up to the total. Most work is short and has no phase that
+ * justifies a clock read: all of its time counts as APPLY. Work is timed in detail from the
+ * beginning if `is_detailed`, otherwise from the first tps_phases_enter_long(). NULL phases are
+ * valid and measure nothing. Thread: one at a time. */
 
 #pragma once
 

@@ -55,12 +55,11 @@ gdouble tps_rng_natural_log (gdouble x);
 /* Computes one block. Public for the generator's test vectors. */
 void tps_rng_philox (const guint32 counter[4], const guint32 key[2], guint32 block[4]);
 
-/* Fills `values` [n] with normal numbers by the ziggurat method, which is several times as fast as
- * the polar method and gives a different sequence. Source: Marsaglia and Tsang, The Ziggurat
- * Method for Generating Random Variables, Journal of Statistical Software 5, 2000, with Doornik's
- * improvement that the layer and the number come from different bits. One word of the generator
- * suffices for nearly every number. They are normal numbers of mean 0 and standard deviation 1.
- * Except in the tail, a number is a multiple of 2^-24 of its layer's width. */
+/* Fills `values` [n] with normal numbers of mean 0 and standard deviation 1 by the ziggurat method
+ * [Marsaglia and Tsang, The Ziggurat Method for Generating Random Variables, Journal of Statistical
+ * Software 5, 2000; with Doornik's improvement that the layer and the number come from different
+ * bits], several times as fast as the polar method. Except in the tail, a number is a multiple of
+ * 2^-24 of its layer's width. */
 void tps_ziggurat_fill (TpsRng *rng, gfloat *values, gsize n);
 
 G_END_DECLS

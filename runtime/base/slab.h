@@ -1,17 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Records of one size, in chunks of their own.
- *
- * The C allocator gives a page back to the system when all blocks in the page are free. A small
- * block that lives for hours keeps the page of its short-lived neighbours, and no budget counts
- * this memory. Records of a slab have no such neighbours. A chunk is freed with its last record,
- * unless it is the only chunk with a free record.
- *
- * A slab charges no budget: its user must charge the records. The number of chunks never exceeds
- * the number that was needed when the slab held the most records.
- *
- * Thread: one at a time. Ownership: the slab owns the chunks; a taken record belongs to the caller.
- */
+/* Records of one size, in chunks of their own, which are freed with their last record (but for the
+ * only chunk with a free one). With malloc(), a small block that lives for hours keeps the page of
+ * its short-lived neighbours, which no budget counts. A slab charges no budget: its user must
+ * charge the records. Thread: one at a time. */
 
 #pragma once
 

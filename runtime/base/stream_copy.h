@@ -8,10 +8,9 @@
 
 G_BEGIN_DECLS
 
-/* Copies as memcpy() does: any alignment, any size, no overlap. Copies of `stream_bytes` and more
- * bypass the caches, and idle cores help with copies of `shared_stream_bytes` and more
- * (runtime/machine/tuning.h). A reader that is notified after the call has returned, by any means,
- * sees the bytes. Thread: any. */
+/* Copies as memcpy(). Copies of `stream_bytes` and more bypass the caches, and idle cores help with
+ * `shared_stream_bytes` and more (runtime/machine/tuning.h). A reader that is notified after the
+ * call has returned sees the bytes. Thread: any. */
 void tps_stream_copy (gpointer to, gconstpointer from, gsize n_bytes);
 
 G_END_DECLS

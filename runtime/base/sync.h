@@ -1,11 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Locks, conditions, threads and reference counts on pthreads and C11 atomics.
- *
- * GLib's locks are not used: they are built on futexes, which the thread sanitizer does not see, so
- * it would report false races. All functions abort on misuse (a lock that was never initialised),
- * as GLib's do.
- */
+/* Locks, conditions, threads and reference counts on pthreads and C11 atomics: the thread sanitizer
+ * does not see GLib's, which are built on futexes. All functions abort on misuse. */
 
 #pragma once
 

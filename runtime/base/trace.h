@@ -8,19 +8,14 @@
  *
  *   emit -> level -> rate of the event -> bounded queue -> one writer thread -> the sink
  *
- * Emitting an event copies its fields into the queue and returns. The sink runs on the writer
- * thread, so a slow or stopped sink does not delay the caller. If the queue is full, records are
- * dropped and counted. Each event has a rate of its own. Records above this rate are suppressed,
- * and the next record of the event contains their number. The writer thread starts with the first
- * record.
+ * Emitting an event copies its fields into the queue. If the queue is full, records are dropped and
+ * counted. Each event has a rate of its own; records above it are suppressed, and the next one
+ * contains their number. Text of a field may come from a peer: it is copied up to
+ * TPS_TRACE_MAX_TEXT bytes and escaped by the formatter. Names of events and keys are static, in
+ * snake_case.
  *
- * Text of a field may come from a peer: it is copied up to TPS_TRACE_MAX_TEXT bytes and escaped by
- * the formatter (runtime/base/trace_sinks.h). Names of events and keys are static, in snake_case.
- *
- * The process has one sink, and a level for each area of the source tree. The defaults suit a
- * library inside a host: warnings and errors go to GLib's structured log, which the host may
- * redirect. Thread: any, for all functions.
- */
+ * The process has one sink, and a level for each area of the source tree. By default, warnings and
+ * errors go to GLib's structured log, as suits a library inside a host. Thread: any. */
 
 #pragma once
 
@@ -209,13 +204,11 @@ void tps_trace_get_stats (TpsTraceStats *stats);
 
 /* ---- levels of areas ------------------------------------------------------------------------- */
 
-/* Levels by area, as operators write them: "info,net=debug,log=warning".
+/* Levels by area, as operators write them: "info,net=debug,log=warning". Immutable.
  *
- * An item without a name is the level of all areas to which no other item applies. If there is no
- * such item, this level is "info". The area of an event is the folder of the source file that
- * declares the event. An item applies to all areas whose path contains its name: "net" to
- * plugin/net and plugin/net/tls. If several items apply, the item that names the innermost folder
- * takes precedence. Levels are immutable. */
+ * The area of an event is the folder of its source file. "net" applies to plugin/net and
+ * plugin/net/tls; the item that names the innermost folder wins. An item without a name is the
+ * level of all other areas; default "info". */
 #define TPS_TRACE_MAX_AREAS 32      /* items with a name */
 #define TPS_TRACE_MAX_AREA_BYTES 32 /* of a name */
 #define TPS_TRACE_MAX_LEVELS_BYTES 2048
@@ -223,8 +216,8 @@ void tps_trace_get_stats (TpsTraceStats *stats);
 typedef struct TpsTraceLevels TpsTraceLevels;
 
 /* Parses levels, which the caller owns. Errors: INVALID_ARGUMENT, which names the item: an unknown
- * level; a name that is empty, too long, given twice, or has characters other than a-z, 0-9 and _;
- * too many names; a text of more than TPS_TRACE_MAX_LEVELS_BYTES. */
+ * level; a name that is empty, too long, given twice, or not of a-z, 0-9 and _; too many or too
+ * long. */
 TpsTraceLevels *tps_trace_levels_parse (const gchar *text, GError **error);
 
 /* Frees levels, which may be NULL. */

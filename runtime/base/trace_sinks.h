@@ -1,27 +1,19 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Destinations of trace records, and their text format.
- *
- * As text a record is one line:
+/* Destinations of trace records, and their text format. As text a record is one line:
  *
  *   2026-11-20T12:00:00.000Z WARNING connection_refused peer=127.0.0.1:40312 max_connections=1024
  *
  * A value is quoted unless it consists only of letters, digits and _.:/@%+,- characters. Inside
  * quotes, a quote and a backslash are escaped by a backslash, control characters and bytes that are
- * not UTF-8 as \x1b, other characters that do not print as \u{2028}. A record is thus always one
- * line that can be parsed, even if a peer has chosen the text.
- *
- * As JSON (RFC 8259), a record is one line, too:
+ * not UTF-8 as \x1b, other characters that do not print as \u{2028}, even if a peer has chosen the
+ * text. As JSON (RFC 8259), a record is one line, too, always in UTF-8:
  *
  *   {"time":"2026-11-20T12:00:00.000123Z","sequence":17,"level":"info","event":"request_failed",
  *    "area":"plugin/service","process":"thriftps_server","pid":4711,"host":"ps0","node":"server0",
  *    "fields":{"method":"EmbeddingTable:drop_table","code":"NOT_FOUND"},"suppressed":2}
  *
- * Fields of the event are in an object of their own, because their keys may equal those of other
- * members. The line is always UTF-8, even if a peer has sent other bytes: invalid bytes become
- * U+FFFD, and characters that do not print are escaped. Numbers that JSON cannot represent
- * (infinite, not a number) are null.
- */
+ * Invalid bytes become U+FFFD, and numbers that JSON cannot represent null. */
 
 #pragma once
 
@@ -42,9 +34,9 @@ void tps_trace_append_line (const TpsTraceRecord *record, GString *line);
  * cannot be written are lost. Thread: any. */
 void tps_trace_write_line (gint fd, const gchar *bytes, gsize n_bytes);
 
-/* A sink that writes to GLib's structured log under the domain "thriftps", with the fields EVENT
- * and THRIFTPS_<KEY>. GLib's level is always MESSAGE, because a peer must not be able to end a host
- * that makes warnings fatal; PRIORITY has the true severity. `user_data` is not used. */
+/* Writes to GLib's structured log under the domain "thriftps", with the fields EVENT and
+ * THRIFTPS_<KEY>. GLib's level is always MESSAGE, because a peer must not be able to end a host
+ * that makes warnings fatal; PRIORITY has the true severity. */
 void tps_trace_glib_sink (const TpsTraceRecord *record, gpointer user_data);
 
 /* Members that all records of a process share. Texts that are NULL are left out. */
@@ -62,16 +54,9 @@ void tps_trace_append_json (const TpsTraceRecord *record, const TpsTraceOrigin *
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
-/* The log of a program: lines in a chosen format, to stderr, to the journal or to a file.
- *
- *   TpsTraceStreamOptions options = { .format = TPS_TRACE_JSON, .path = "/var/log/ps.log" };
- *   stream = tps_trace_stream_new (&options, &error);
- *   tps_trace_set_sink (tps_trace_stream_sink, stream);
- *   ...
- *   tps_trace_stream_reopen (stream, &error);      after the file was renamed
- *
- * For the journal a line begins with its priority in angle brackets (sd-daemon(3)), and text has
- * neither time nor level, since the journal adds them. */
+/* The log of a program: lines in a chosen format, to stderr, to the journal or to a file. For the
+ * journal a line begins with its priority in angle brackets (sd-daemon(3)), and text has neither
+ * time nor level. */
 
 typedef enum
 {
@@ -101,9 +86,9 @@ void tps_trace_stream_free (TpsTraceStream *stream);
  * that cannot be written is lost. */
 void tps_trace_stream_sink (const TpsTraceRecord *record, gpointer user_data);
 
-/* Opens the path again, so that the log continues in a new file if the former file was renamed or
- * deleted. Has no effect without a path. Errors: INVALID_ARGUMENT; the log then continues in the
- * former file. Thread: any, one at a time. */
+/* Opens the path again, after the file was renamed or deleted. Has no effect without a path.
+ * Errors: INVALID_ARGUMENT; the log then continues in the former file. Thread: any, one at a
+ * time. */
 gboolean tps_trace_stream_reopen (TpsTraceStream *stream, GError **error);
 
 /* Returns TRUE if `fd` is connected to the journal. `journal_stream` is the value of the

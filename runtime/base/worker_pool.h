@@ -2,19 +2,13 @@
 
 /* Threads that run jobs: arithmetic on more than 64 KiB, and all work that may block.
  *
- * Fairness: the pool has a queue of its own, for the runtime's jobs, and queues of owners
- * (connections). Workers alternate between the pool's queue and the owners' queues, which they
- * visit round robin, one job at a time. An owner with many jobs thus delays its own jobs, but
- * neither those of other owners nor those of open rounds. Queues may form groups (tenants). Groups
- * take turns, and in the turn of a group one job of its next queue runs. A group with many queues
- * thus delays its own queues, but not those of other groups.
+ * Workers alternate between the pool's queue (the runtime's jobs) and the queues of owners
+ * (connections), which they visit round robin, one job at a time, so an owner delays only its own
+ * jobs. Queues may form groups (tenants), which take turns in the same way.
  *
- * Jobs that may take more than about 10 ms must be submitted to the long lane. A pool of n threads
- * runs at most n - 1 long jobs at the same time, so long jobs never occupy all threads, unless
- * there is only one thread.
- *
- * Timers run on a thread of their own. They never wait for a worker.
- */
+ * Jobs of more than about 10 ms belong to the long lane: a pool of n threads runs at most n - 1 of
+ * them at a time (but one if n is 1). Timers run on a thread of their own and never wait for a
+ * worker. */
 
 #pragma once
 
@@ -42,15 +36,13 @@ TpsWorkerPool *tps_worker_pool_new (const gchar *name, guint n_threads);
  * requests are served must be made with this function. Errors: RESOURCE_EXHAUSTED. */
 TpsWorkerPool *tps_worker_pool_try_new (const gchar *name, guint n_threads, GError **error);
 
-/* Ends the timers (a timer that is not due yet never runs), runs all queued jobs, and joins the
- * threads. Queues may outlive the pool, but no job may be submitted after this call. Must not be
- * called from a job or a timer. */
+/* Ends the timers (one that is not due never runs), runs all queued jobs, and joins the threads.
+ * Queues may outlive the pool, but take no more jobs. Must not be called from a job or a timer. */
 void tps_worker_pool_free (TpsWorkerPool *pool);
 
-/* Waits until no job is queued or running. A service that jobs use may be freed after this call,
- * provided that no more jobs are submitted for it. Without the wait, a job could still be in a
- * function of the service after its call has been answered. Must not be called from a job. Thread:
- * any. */
+/* Waits until no job is queued or running. A service may be freed after this call if no more jobs
+ * are submitted for it; a job could otherwise still be in one of its functions. Must not be called
+ * from a job. Thread: any. */
 void tps_worker_pool_settle (TpsWorkerPool *pool);
 
 /* Returns the number of threads with which the pool was created. Dividing a job into more parts
@@ -92,9 +84,8 @@ void tps_job_queue_unref (TpsJobQueue *queue);
 void tps_job_queue_submit (TpsJobQueue *queue, TpsJobFunc func, TpsJobFunc cancel,
                            gpointer user_data);
 
-/* Cancels all jobs that have not begun, and those that are submitted later. Running jobs are not
- * affected. Never blocks, and calls no `cancel` function itself: workers call them. May be called
- * again, even after the pool has been freed. Thread: any. */
+/* Cancels all jobs that have not begun, and those submitted later; workers call their `cancel`.
+ * Never blocks. May be called again, even after the pool was freed. Thread: any. */
 void tps_job_queue_cancel (TpsJobQueue *queue);
 
 /* ---- groups of queues ----------------------------------------------------------------------- */
@@ -107,17 +98,16 @@ TpsJobGroup *tps_job_group_new (TpsWorkerPool *pool);
 TpsJobGroup *tps_job_group_ref (TpsJobGroup *group);
 void tps_job_group_unref (TpsJobGroup *group);
 
-/* Moves the queue to `group`, a group of the same pool, to which the queue takes a reference. NULL,
- * the default, is the group of all queues without a group of their own. A queue that waits for its
- * turn takes this turn in its old group. Thread: any. */
+/* Moves the queue to `group` of the same pool, to which it takes a reference. NULL, the default, is
+ * the group of all other queues. A queue that waits takes its turn in the old group. Thread:
+ * any. */
 void tps_job_queue_set_group (TpsJobQueue *queue, TpsJobGroup *group);
 
 /* ---- timers --------------------------------------------------------------------------------- */
 
-/* Adds a one-shot timer: `func` runs once, on the pool's timer thread, at or soon after
- * `deadline_ns` (monotonic). All timers share this thread, so `func` must be short: it must not
- * block, and must submit long work as a job. Returns an id for tps_worker_pool_cancel_timer(),
- * never 0. Thread: any. */
+/* Adds a one-shot timer: `func` runs once on the pool's timer thread, soon after `deadline_ns`
+ * (monotonic). It must be short and must not block. Returns an id for
+ * tps_worker_pool_cancel_timer(), never 0. Thread: any. */
 guint64 tps_worker_pool_add_timer (TpsWorkerPool *pool, gint64 deadline_ns, TpsJobFunc func,
                                    gpointer user_data);
 

@@ -3,34 +3,25 @@
 /* Devices: one table of functions for each device, for tables and sums. The functions have the same
  * meaning on all devices (checked by tests/conformance). dense.h has a second table, for trainers.
  *
- * Typical use: tps_device_find(), stream_new, memory from alloc (or the caller's own memory if the
- * device reads host memory), operations on the stream, and then stream_sync, which reports success
- * or failure.
- *
- * Operations only enqueue work. They return before the work is done (on the CPU, after), and they
- * never fail at the call. Only `copy` and `copy_rows` may block. An operation borrows its memory,
+ * Operations only enqueue work and never fail at the call. They return before the work is done (on
+ * the CPU, after). Only `copy` and `copy_rows` may block. An operation borrows its memory,
  * including the memory to which a struct argument points, which must not change until the stream
- * has passed the operation; the struct itself is copied. A failed operation puts its stream into an
- * error state: the stream skips all later operations, stream_sync and event_sync report the first
- * failure as TPS_ERROR_DEVICE_LOST, and stream_wait_event puts the waiting stream into the error
- * state too.
+ * has passed it; the struct itself is copied. A failed operation puts its stream into an error
+ * state: it skips all later operations, stream_sync and event_sync report the first failure as
+ * DEVICE_LOST, and stream_wait_event passes the state on to the waiting stream.
  *
- * Callers must check arguments. An index or target out of range, a forbidden overlap of arrays, or
- * a dtype that a slot does not list is a bug in the caller. Shapes may be empty; then the operation
- * does nothing and pointers may be NULL.
+ * Callers must check arguments: an index or target out of range, a forbidden overlap, or a dtype
+ * that a slot does not list is a bug in the caller. Shapes may be empty; then pointers may be NULL.
  *
  * Reproducibility: given the same inputs, every device returns the same bits. Each element is
  * computed in the order that its slot states, each operation rounds once, and nothing is contracted
  * to a fused multiply-add. The payload of a NaN is unspecified.
  *
- * Sums "as a tree": a list of terms is cut into chunks of TPS_SUM_CHUNK neighbours, of which the
- * last may be shorter. The terms of a chunk are added from first to last. The sums of the chunks
- * form a new list, which is added in the same way until one sum is left. So a list of one chunk is
- * added sequentially, and a longer list can be added by many threads with the same bits everywhere.
+ * Sums "as a tree": a list of terms is cut into chunks of TPS_SUM_CHUNK neighbours (the last may be
+ * shorter), each added from first to last. The sums of the chunks form a new list, which is added
+ * in the same way until one sum is left, with the same bits for any number of threads.
  *
- * Thread: a stream must be used by one thread at a time. Devices and everything else may be used by
- * any thread.
- */
+ * Thread: a stream must be used by one thread at a time, everything else by any thread. */
 
 #pragma once
 
@@ -53,9 +44,9 @@ typedef enum
   TPS_POOLING_MAX = 3, /* only clients pool with it: no operation of a device takes it */
 } TpsPooling;          /* the numeric values are part of the wire format */
 
-/* Bags of rows of a [rows, dim] table. Bag b has indices [offsets[b], offsets[b + 1]); the last bag
- * ends at n_indices. If offsets is NULL, every bag has n_indices / n_bags indices. The output of an
- * empty bag is 0. */
+/* Bags of rows of a [rows, dim] table. Bag b has indices [offsets[b], offsets[b + 1]), the last bag
+ * up to n_indices. Without offsets, every bag has n_indices / n_bags. An empty bag's output is
+ * 0. */
 typedef struct
 {
   gint64 rows, dim;
@@ -139,15 +130,12 @@ typedef struct
   /* -- memory shared with other processes of this machine; all NULL on devices without it -- */
 
   /* As alloc, but other processes can open the memory by `handle` [TPS_EXPORT_HANDLE_BYTES], an
-   * output. Every process that has the handle can read and write all of the memory. It must release
-   * the memory before the last reference to this buffer is dropped. Errors: as alloc, and
-   * UNAVAILABLE (processes cannot share memory on this machine). */
+   * output, and read and write all of it. They must release it before the last reference to this
+   * buffer is dropped. Errors: as alloc, and UNAVAILABLE (this machine cannot share memory). */
   TpsBuffer *(*alloc_exported) (TpsDevice *device, gsize n_bytes, guint8 *handle, GError **error);
-  /* Opens memory that another process has exported, as a buffer of `device`, owned by the caller.
-   * The memory may lie on a peer of the device. `n_bytes` must be the exported size, which is not
-   * verified. The memory must not be used after the exporting process has exited. May block.
-   * Errors: UNAVAILABLE (the memory does not exist, belongs to this process, or cannot be reached
-   * from this device). */
+  /* Opens memory that another process has exported, as a buffer of `device` (or of a peer of it),
+   * owned by the caller. `n_bytes` must be the exported size, which is not verified. The memory
+   * must not be used after the exporting process has exited. May block. Errors: UNAVAILABLE. */
   TpsBuffer *(*open_exported) (TpsDevice *device, const guint8 *handle, gsize n_bytes,
                                GError **error);
   /* Writes the identifier of this device, which is unique across devices and the same in every
@@ -165,8 +153,7 @@ typedef struct
    * every later call then fails, too. */
   gboolean (*stream_sync) (TpsStream *stream, GError **error);
   /* Returns FALSE if an operation is already known to have failed, for instance for lack of memory.
-   * TRUE does not mean that queued operations will succeed. Does not block. Errors: as
-   * stream_sync. */
+   * Does not block. Errors: as stream_sync. */
   gboolean (*stream_check) (TpsStream *stream, GError **error);
 
   /* Creates and frees an event, which marks a point in a stream. An event that has never been
@@ -182,30 +169,26 @@ typedef struct
   gboolean (*event_query) (TpsEvent *event);
   /* Blocks until the event is reached. Errors: DEVICE_LOST. */
   gboolean (*event_sync) (TpsEvent *event, GError **error);
-  /* Returns in `ms` the milliseconds from `start` to `end`, measured by the device. Both events
-   * must be of one device, recorded and reached. Errors: INVALID_ARGUMENT otherwise;
-   * DEVICE_LOST. */
+  /* Returns the milliseconds from `start` to `end`, by the device's clock. Both events must be of
+   * one device and reached. Errors: INVALID_ARGUMENT otherwise; DEVICE_LOST. */
   gboolean (*events_elapsed) (TpsEvent *start, TpsEvent *end, gdouble *ms, GError **error);
 
   /* -- operations, which only enqueue -- */
 
-  /* Copies bytes between host memory and this device's memory, in any direction. The ranges must
-   * not overlap. If the device is not the host, host memory should be page-locked; otherwise the
-   * call may block while the bytes are staged. */
+  /* Copies bytes between host memory and this device's memory, in any direction, without overlap.
+   * Host memory should be page-locked; otherwise the call may block. */
   void (*copy) (TpsStream *stream, gpointer to, gconstpointer from, gsize n_bytes);
-  /* Copies `n_rows` rows of `row_bytes` bytes, each as `copy` does: row i begins i * from_stride
-   * bytes after `from`, and goes to i * to_stride bytes after `to`. Strides must be at least
-   * row_bytes and at most G_MAXINT32. The bytes between rows of `to` do not change. The range from
-   * the first row to the last row of `from` must not overlap that of `to`. */
+  /* Copies `n_rows` rows of `row_bytes` bytes: row i from `from` + i * from_stride to `to` + i *
+   * to_stride. Strides must be at least row_bytes and at most G_MAXINT32. The bytes between rows of
+   * `to` do not change. The ranges from first to last row must not overlap. */
   void (*copy_rows) (TpsStream *stream, gpointer to, gsize to_stride, gconstpointer from,
                      gsize from_stride, gsize row_bytes, gsize n_rows);
   /* Sets all bytes to 0. */
   void (*zero) (TpsStream *stream, gpointer values, gsize n_bytes);
   /* values[i] = value, converted to `dtype` (any type). */
   void (*fill) (TpsStream *stream, TpsDType dtype, gpointer values, gdouble value, gsize n_elems);
-  /* to[i] = from[i], for all pairs of dtypes. Rounds once, to nearest even. A conversion to an
-   * integer truncates towards zero and saturates; NaN gives 0. The arrays must not overlap, unless
-   * both are the same array of the same dtype. */
+  /* to[i] = from[i], for all pairs of dtypes. Rounds once, to nearest even. To integers, truncates
+   * towards zero and saturates; NaN gives 0. In place only for equal dtypes. */
   void (*cast) (TpsStream *stream, TpsDType to_dtype, gpointer to, TpsDType from_dtype,
                 gconstpointer from, gsize n_elems);
 
@@ -227,32 +210,28 @@ typedef struct
   void (*divide) (TpsStream *stream, TpsDType dtype, gpointer average, gconstpointer sum,
                   gdouble divisor, gsize n_elems);
 
-  /* Combines rows of equal id. The ids are returned in ascending order without duplicates, and each
-   * output row is the sum of the input rows of its id, in input order, as a tree, in the sum's
-   * type. `indices` [n_rows] must be in [0, bound); a `bound` of 0 permits all ids that are >= 0,
-   * but makes devices sort more bits. `values` is [n_rows, dim] of `dtype`. `unique_indices` and
-   * `sums` [., dim] must have room for n_rows rows or, if 0 < bound < n_rows, for `bound` rows; the
-   * first *n_unique rows are written. *n_unique must lie in memory that the device can write; see
-   * tps_device_read_count(). */
+  /* Combines rows of equal id: ids in ascending order without duplicates, and for each the sum of
+   * its rows of `values` [n_rows, dim], in input order, as a tree, in the sum's type. `indices`
+   * [n_rows] must be in [0, bound); a `bound` of 0 permits all ids >= 0, but makes devices sort
+   * more bits. `unique_indices` and `sums` must have room for n_rows rows or, if less, for a
+   * `bound` > 0; the first *n_unique are written. *n_unique must lie in memory that the device can
+   * write; see tps_device_read_count(). */
   void (*coalesce_rows) (TpsStream *stream, TpsDType dtype, const gint64 *indices, gint64 bound,
                          gconstpointer values, gsize n_rows, gsize dim, gint64 *unique_indices,
                          gpointer sums, gint64 *n_unique);
 
-  /* Computes output [n_bags, dim]: the sum or mean (sum / count) of the rows of `table` in each
-   * bag, in the given order. `dtype`, the type of the table, must be FLOAT32, FLOAT16 or BFLOAT16;
-   * elements are converted to FLOAT32 first. */
+  /* output [n_bags, dim] = the sum or mean (sum / count) of the rows of `table` in each bag, in the
+   * given order. The table is FLOAT32, FLOAT16 or BFLOAT16 and converted to FLOAT32 first. */
   void (*embedding_pool) (TpsStream *stream, const TpsBags *bags, TpsDType dtype,
                           gconstpointer table, gfloat *output);
-  /* Computes the dense gradient of the table from the gradient of the output [n_bags, dim].
-   * table_gradient [rows, dim] is written completely: 0 plus the contributions to each row, in the
-   * order of the indices, as a tree. */
+  /* table_gradient [rows, dim] = 0 plus the contributions of the output's gradient [n_bags, dim] to
+   * each row, in the order of the indices, as a tree. Written completely. */
   void (*embedding_backward) (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
                               gfloat *table_gradient);
-  /* As embedding_backward, but returns the gradient as rows: ascending, unique ids with one row
-   * each. A row is the sum of its contributions without the leading 0. `unique_indices` must be
-   * [capacity] and `row_gradients` [capacity, dim], where capacity is at least min (rows,
-   * n_indices). *n_unique is as for coalesce_rows. It can be passed to update_rows (`n_used`), so
-   * that a step of a table need not wait for the number. */
+  /* As embedding_backward, but returns rows: ascending unique ids [capacity], each with the sum of
+   * its contributions without the leading 0; capacity must be at least min (rows, n_indices).
+   * *n_unique is as for coalesce_rows, and can be passed to update_rows (`n_used`), so that a step
+   * of a table need not wait for the number. */
   void (*embedding_backward_rows) (TpsStream *stream, const TpsBags *bags,
                                    const gfloat *output_gradient, gint64 *unique_indices,
                                    gfloat *row_gradients, gint64 *n_unique);
@@ -295,10 +274,9 @@ tps_device_read_count (TpsStream *stream, const gint64 *count)
   return stream->device->ops->stream_sync (stream, NULL) ? (gsize) value : 0;
 }
 
-/* Finds a device by name. The first call with any name but "cpu" loads drivers, see
- * runtime/device/device_library.h. The device is borrowed and lives as long as the process. Errors:
- * NOT_FOUND (NULL); the message lists the known names and, for a name that begins with "cuda",
- * gives the summary of the devices or the reason why there are none. Thread: any. */
+/* Finds a device by name; borrowed, it lives as long as the process. The first call with any name
+ * but "cpu" loads drivers (device_library.h). Errors: NOT_FOUND; the message lists the known names
+ * and, for "cuda…", the devices or the reason why there are none. Thread: any. */
 TpsDevice *tps_device_find (const gchar *name, GError **error);
 
 /* Returns all devices, the CPU first, as a NULL-terminated array owned by the caller (g_free). The

@@ -48,10 +48,10 @@ struct TpsDenseOps
                             const gfloat *output_gradient, const gfloat *output, gsize rows,
                             gsize columns);
 
-  /* Computes the cross-entropy of the log-softmax of the rows of input [rows, columns] with the
-   * classes target [rows], averaged over the rows; it is 0 without rows. *loss must lie in memory
-   * that the device can write; `loss` may be NULL. input_gradient [rows, columns] may be NULL or
-   * equal to input. */
+  /* The cross-entropy of the log-softmax of the rows of input [rows, columns] with the classes
+   * target [rows], averaged over the rows; 0 without rows. *loss must lie in memory that the device
+   * can write. `loss` and input_gradient [rows, columns] may be NULL; the gradient may be in
+   * place. */
   void (*cross_entropy) (TpsStream *stream, gdouble *loss, gfloat *input_gradient,
                          const gfloat *input, const gint64 *target, gsize rows, gsize columns);
   /* Computes the mean of |input - target|. The gradient is sign (input - target) / n_elems, and 0
@@ -63,9 +63,8 @@ struct TpsDenseOps
    * see TpsSgdFactors. */
   void (*sgd) (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values,
                const gfloat *gradient, gfloat *velocity, gsize n_elems);
-  /* Updates rows of values [rows, dim] and of velocity by one step. `indices` [n_rows] must be
-   * unique; `gradients` is [n_rows, dim]. Other rows do not change: neither velocity decay nor
-   * weight decay is applied to them. */
+  /* Updates the rows `indices` [n_rows], unique, of values [rows, dim] and of velocity by one step;
+   * `gradients` is [n_rows, dim]. Other rows do not change, not even by decay. */
   void (*sgd_rows) (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values,
                     const gint64 *indices, const gfloat *gradients, gfloat *velocity, gsize n_rows,
                     gsize dim);

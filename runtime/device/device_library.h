@@ -1,13 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Devices that are implemented in a shared library: libtps_cuda.so. The library is loaded by the
- * first search for a device other than the CPU, if both the library and a driver are installed. So
- * the same program runs on machines with and without such devices. The result, or the reason why
- * there are no devices, is one line for the log.
- *
- * The library exports one symbol, a TpsDeviceLibrary. Its version, its ABI number and the size of
- * its table of operations must equal those of the program; otherwise the library is refused.
- */
+/* Devices in a shared library: libtps_cuda.so, loaded by the first search for a device other than
+ * the CPU, if the library and a driver are installed. The result is one line for the log. The
+ * library exports one symbol, a TpsDeviceLibrary, whose version, ABI number and size of the table
+ * of operations must equal the program's. */
 
 #pragma once
 
@@ -26,10 +22,9 @@ typedef struct
   guint32 ops_bytes;    /* sizeof (TpsDeviceOps) */
   const gchar *version; /* TPS_VERSION */
 
-  /* Appends the usable devices, which live as long as the process, to `devices`, and a short
-   * description of each ("cuda:0 NVIDIA H200, 139 GiB") to `words`, separated by "; ". If there are
-   * no devices, returns FALSE, and `error` gives the reason. Called once, after the driver has been
-   * initialised. */
+  /* Appends the usable devices, which live as long as the process, and to `words` a description of
+   * each ("cuda:0 NVIDIA H200, 139 GiB"), separated by "; ". FALSE with an error if there are none.
+   * Called once, after the driver was initialised. */
   gboolean (*open) (GPtrArray *devices, GString *words, GError **error);
 
   /* Returns a further interface of the library by name, for functions that do not belong to one
@@ -62,9 +57,8 @@ void tps_device_library_load (TpsLoadedLibrary *loaded, const TpsDeviceLibraryPa
 void tps_loaded_library_clear (TpsLoadedLibrary *loaded);
 
 /* Returns the library of the process, which the first call loads: libcuda.so.1, and libtps_cuda.so
- * from $THRIFTPS_CUDA_LIBRARY ("none" disables it) or from the directories of
- * tps_module_list_paths(). Borrowed; lives as long as the process. A process must not call this
- * before fork(). Thread: any. */
+ * from $THRIFTPS_CUDA_LIBRARY ("none" disables it) or tps_module_list_paths(). Borrowed for ever.
+ * Must not be called before fork(). Thread: any. */
 const TpsLoadedLibrary *tps_device_library_get (void);
 
 G_END_DECLS

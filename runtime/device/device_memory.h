@@ -1,12 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Elements in device memory: their location, and blocking copies for callers without a stream of
- * their own.
- *
- * A copy runs on a stream that the process caches for copies, and blocks until it is done. Errors:
- * DEVICE_LOST, RESOURCE_EXHAUSTED. Thread: any. Callers should not hold a lock that other threads
- * need.
- */
+ * their own. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. Thread: any; no lock that others need should
+ * be held. */
 
 #pragma once
 
@@ -38,11 +34,9 @@ gboolean tps_device_memory_download (TpsTensor *copy, const TpsTensor *tensor, G
 /* The smallest page-locked buffer: smaller buffers are copied just as fast from ordinary memory. */
 #define TPS_PINNED_MIN_BYTES ((gsize) 64 << 10)
 
-/* Creates a pool as tps_buffer_pool_new(), but buffers of at least TPS_PINNED_MIN_BYTES, up to
- * `keep_bytes` in total, are page-locked: copies of `device` need not stage them (alloc_host). If
- * `device` is NULL or uses host memory, all buffers are ordinary memory. If page-locking is refused
- * (RLIMIT_MEMLOCK, no memory, a lost device), the pool uses ordinary memory instead and logs one
- * line. */
+/* As tps_buffer_pool_new(), but buffers of at least TPS_PINNED_MIN_BYTES, up to `keep_bytes` in
+ * total, are page-locked for `device` (alloc_host). If it is NULL or uses host memory, or if
+ * page-locking is refused (one line in the log), the pool uses ordinary memory. */
 TpsBufferPool *tps_pinned_pool_new (TpsDevice *device, TpsBudget *budget, TpsBudget *kept,
                                     gsize keep_bytes);
 
@@ -64,9 +58,8 @@ void tps_idle_memory_init (TpsIdleMemory *idle, TpsDevice *device,
                            gboolean (*free_all) (gpointer user_data), gpointer user_data);
 void tps_idle_memory_clear (TpsIdleMemory *idle);
 
-/* Allocates memory of the device, owned by the caller. If the device has too little, frees all idle
- * memory and tries once more, provided that this thread or, meanwhile, another thread has freed
- * some. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED (NULL). */
+/* Allocates memory of the device, owned by the caller. If it has too little, frees all idle memory
+ * and, if that freed some, tries once more. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED (NULL). */
 TpsBuffer *tps_idle_memory_alloc (TpsIdleMemory *idle, gsize n_bytes, GError **error);
 
 G_END_DECLS

@@ -27,10 +27,9 @@ typedef struct
   TpsTensorView maxima;
 } TpsBagGradient;
 
-/* Checks everything that does not depend on the table: dtypes and dimensions; offsets must ascend
- * from 0 to at most nnz, and weights are allowed only with SUM. `what` names the query in messages,
- * e.g. "queries[2]". Errors: TPS_ERROR_INVALID_ARGUMENT; the message names the value and its
- * position. Thread: any. */
+/* Checks all that does not depend on the table: dtypes and dimensions; offsets ascend from 0 to at
+ * most nnz; weights only with SUM. `what` names the query, e.g. "queries[2]". Errors:
+ * INVALID_ARGUMENT; the message names the value and its position. Thread: any. */
 gboolean tps_bag_query_check (const TpsBagQuery *query, const gchar *what, GError **error);
 
 G_END_DECLS

@@ -9,10 +9,9 @@
 
 G_BEGIN_DECLS
 
-/* Fills in the defaults and checks the initializer for rows with elements of `dtype`: the values
- * that it can draw must be finite in `dtype`. Fields that the kind does not use must be unset or 0,
- * and become NAN; the seed of ZEROS becomes 0. `what` is the prefix of error messages. Errors:
- * TPS_ERROR_INVALID_ARGUMENT, "`what`.stdev: …". */
+/* Fills in the defaults and checks the initializer for rows of `dtype`: all values that it draws
+ * must be finite. Fields that the kind does not use must be unset or 0, and become NAN; the seed of
+ * ZEROS becomes 0. Errors: INVALID_ARGUMENT, "`what`.stdev: …". */
 gboolean tps_initializer_resolve (TpsInitializer *initializer, TpsDType dtype, const gchar *what,
                                   GError **error);
 

@@ -60,9 +60,8 @@ gint64 tps_shard_get_slot (const TpsShard *shard, gint64 row);
 /* Returns the global id of slot `slot` in [0, n_rows). */
 gint64 tps_shard_get_row (const TpsShard *shard, gint64 slot);
 
-/* Returns the affine function from slots to the numbers of rows: slot s holds the row with number
- * first + s * stride. The number of a row is its global id; in a shard by hash it is permute (id,
- * rows). */
+/* Returns the affine function from slots to numbers of rows: slot s holds row first + s * stride, a
+ * global id; in a shard by hash, permute (id, rows). */
 void tps_shard_get_numbers (const TpsShard *shard, gint64 *first, gint64 *stride);
 
 /* Return the image of a row or number in [0, rows) under the bijection above, and under its

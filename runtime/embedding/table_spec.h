@@ -65,9 +65,8 @@ typedef struct
   gint64 bytes;  /* in replies: memory of the table, including optimizer state and overhead */
 } TpsTableSpec;
 
-/* Initialises a specification with the defaults: normal (0, 1) with seed 0, SGD with learning rate
- * 0.01, FLOAT32, the whole table. Copies the name. copy() initialises `spec` with a copy of
- * `other`. */
+/* Initialises with the defaults: normal (0, 1) with seed 0, SGD with learning rate 0.01, FLOAT32,
+ * the whole table. Copies the name. copy() initialises `spec` with a copy of `other`. */
 void tps_table_spec_init (TpsTableSpec *spec, const gchar *name, gint64 rows, gint32 dim);
 void tps_table_spec_copy (TpsTableSpec *spec, const TpsTableSpec *other);
 void tps_table_spec_clear (TpsTableSpec *spec);
@@ -84,10 +83,9 @@ typedef struct
 gboolean tps_table_specs_add (TpsTableSpecs *specs, const TpsTableSpec *spec, GError **error);
 void tps_table_specs_clear (TpsTableSpecs *specs);
 
-/* Fills in the defaults and checks all fields: name, dim > 0, dtype, rounding, initializer and
- * optimizer. The number of bytes must not overflow. The place must be well-formed, but its device
- * need not exist: "cuda" becomes "cuda:0", and an unset place stays unset. Errors:
- * TPS_ERROR_INVALID_ARGUMENT, "spec.dim: …". */
+/* Fills in the defaults and checks all fields. The number of bytes must not overflow. The device of
+ * the place need not exist: "cuda" becomes "cuda:0", and an unset place stays unset. Errors:
+ * INVALID_ARGUMENT, "spec.dim: …". */
 gboolean tps_table_spec_resolve (TpsTableSpec *spec, GError **error);
 
 /* Returns TRUE if two resolved specifications are equal. `bytes` and `tenant` are ignored, and so

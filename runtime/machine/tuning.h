@@ -1,15 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Values that were measured: those that depend on the machine, and sizes of work and of copies that
- * were best on every measured processor.
- *
- * The rules form one table (tuning.c). `thriftps_server --tuning` prints the table with the values,
- * and REFERENCE.md lists the values. Code must read these values instead of having constants of
- * its own. The bounds of a rule are measured values: a cache larger than those of the measured
- * machines changes nothing.
- *
- * Reading a value takes a load, and a comparison that detects the first use.
- */
+ * were best on every measured processor. The rules form one table (tuning.c), which
+ * `thriftps_server --tuning` prints. Code must read these values instead of having constants of its
+ * own. The bounds of a rule are measured values. Reading a value takes a load and a comparison. */
 
 #pragma once
 

@@ -1,8 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The interface of a communication hook to the parameter servers. The plugin implements it over
- * Thrift, and tests implement it in memory.
- */
+/* The interface of a communication hook to the parameter servers; the plugin implements it. */
 
 #pragma once
 
@@ -19,11 +17,11 @@ typedef void (*TpsExchangeDone) (gpointer user_data, TpsGradient *average, const
 
 typedef struct
 {
-  /* Sends `gradient` as this trainer's contribution to round (batch, param_loc) to server number
-   * `server` in [0, n_servers). The elements of `gradient` stay borrowed and must not change until
-   * `done`. Tensors must lie in host memory, except as allowed by takes_device. Never blocks on the
-   * network; `done` is called before `deadline_ns` plus a scheduling delay. Errors: those of the
-   * wire call, CONNECTION_LOST. Thread: one call at a time. */
+  /* Sends `gradient` as this trainer's contribution to round (batch, param_loc) to server `server`
+   * in [0, n_servers). Its elements must not change until `done`, and lie in host memory, except as
+   * allowed by takes_device. Never blocks on the network; `done` comes before `deadline_ns` plus a
+   * scheduling delay. Errors: those of the wire call, CONNECTION_LOST. Thread: one call at a
+   * time. */
   void (*average_gradient) (TpsExchange *exchange, guint server, gint64 batch, gint32 param_loc,
                             const TpsGradient *gradient, gint64 deadline_ns, TpsExchangeDone done,
                             gpointer user_data);
@@ -34,19 +32,15 @@ typedef struct
   /* Cancels, and frees the exchange. */
   void (*free) (TpsExchange *exchange);
 
-  /* Returns TRUE if dense tensors for server number `server` may lie in the memory of `device` (see
-   * tps_buffer_get_device()). The tensors must be complete when average_gradient() is called.
-   * Averages may then lie in this memory as well, and are complete when they are delivered. Must be
-   * called before each average_gradient() with tensors of a device. Must not block. Optional: NULL
-   * means that the exchange never accepts device memory. */
+  /* Returns TRUE if dense tensors for `server` may lie in the memory of `device`; must be asked
+   * before each such average_gradient(), whose tensors must be complete. Averages may then lie
+   * there as well. Must not block. Optional: NULL means never. */
   gboolean (*takes_device) (TpsExchange *exchange, guint server, TpsDevice *device);
 
-  /* Returns host memory of `n_bytes` from which dense tensors for server number `server` are sent
-   * without a copy. `current` is the result of an earlier call, any other buffer, or NULL. If
-   * `current` is still suitable, the result is a new reference to it. The result is owned by the
-   * caller and stays valid after the exchange has been freed. Returns NULL if there is no suitable
-   * memory now; a later call may succeed. Must not block. Optional: NULL means that there is never
-   * suitable memory. */
+  /* Returns host memory of `n_bytes` from which dense tensors for `server` are sent without a copy:
+   * a new reference to `current` (may be NULL) if that is suitable. Owned by the caller; stays
+   * valid after the exchange was freed. NULL: none now. Must not block. Optional: NULL means
+   * never. */
   TpsBuffer *(*get_memory) (TpsExchange *exchange, guint server, gsize n_bytes, TpsBuffer *current);
 } TpsExchangeOps;
 

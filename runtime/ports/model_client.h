@@ -1,8 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The interface of a trainer to the server that stores its model. The plugin implements it over
- * Thrift, and tests implement it in memory.
- */
+/* The interface of a trainer to the server that stores its model; the plugin implements it. */
 
 #pragma once
 
@@ -13,9 +11,8 @@ G_BEGIN_DECLS
 
 typedef struct TpsModelClient TpsModelClient;
 
-/* Receives the reply. Called exactly once, from any thread; must not block. `model` is borrowed for
- * the call; a callee that keeps it must take a reference. `model` is NULL on error and for calls
- * whose reply contains no model. */
+/* Receives the reply, exactly once, from any thread; must not block. `model` is borrowed; NULL on
+ * error and for replies without a model. */
 typedef void (*TpsModelAnswered) (gpointer user_data, TpsModelVersion *model, const GError *error);
 
 /* No function blocks on the network. `done` is called before `deadline_ns` (monotonic) plus a
@@ -33,8 +30,8 @@ typedef struct
                      gpointer user_data);
 
   /* Sends `gradients` [n], of model `version`, as this trainer's contribution to the next update.
-   * Their elements must not change until `done`. After a failure, the call may be sent again; the
-   * contribution is applied only once. */
+   * They must not change until `done`. After a failure the call may be repeated; it is applied
+   * once. */
   void (*update_and_fetch) (TpsModelClient *client, const TpsTensor *gradients, guint n_gradients,
                             gint64 version, gint64 deadline_ns, TpsModelAnswered done,
                             gpointer user_data);

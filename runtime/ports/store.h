@@ -1,8 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The interface to the key-value store through which process groups join. The plugin implements it
- * over the Rendezvous service, and tests implement it in memory.
- */
+/* The key-value store through which process groups join; the plugin implements it over
+ * Rendezvous. */
 
 #pragma once
 

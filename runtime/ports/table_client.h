@@ -1,8 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The interface of a trainer to embedding tables. The plugin implements it over Thrift (for any
- * number of shards), and tests implement it in memory.
- */
+/* The interface of a trainer to embedding tables; the plugin implements it, for any number of
+ * shards. */
 
 #pragma once
 
@@ -12,20 +11,18 @@ G_BEGIN_DECLS
 
 typedef struct TpsTableClient TpsTableClient;
 
-/* Receive the result of a call. Called exactly once, from any thread; must not block. The callee
- * may keep any of `outputs` [n_queries] by tps_tensor_move(); the others are released after the
- * call. `outputs` is NULL on error. */
+/* Receive the result, exactly once, from any thread; must not block. The callee may move any of
+ * `outputs` [n_queries] away; the others are released after the call. NULL on error. */
 typedef void (*TpsTablesLookedUp) (gpointer user_data, TpsTensor *outputs, const GError *error);
 typedef void (*TpsTablesApplied) (gpointer user_data, const GError *error);
 
 typedef struct
 {
-  /* Sends all queries at once, in one call for each server. `done` receives the results in the
-   * order of the queries. Never blocks on the network; `done` is called before `deadline_ns`
-   * (monotonic) plus a scheduling delay. The memory behind the queries stays borrowed until `done`;
-   * the array itself is copied. A client that was created for a device may return any of the
-   * results in memory of that device. The work that reads such a result must have ended before the
-   * result is released. Errors: those of the wire calls, CONNECTION_LOST. */
+  /* Sends all queries at once, in one call for each server. Never blocks on the network; `done`
+   * comes before `deadline_ns` (monotonic) plus a scheduling delay, with results in the order of
+   * the queries. Their memory stays borrowed until `done`; the array is copied. If the client was
+   * created for a device, results may lie in its memory; the work that reads one must end before
+   * its release. Errors: those of the wire calls, CONNECTION_LOST. */
   void (*lookup_bags) (TpsTableClient *client, const TpsBagQuery *queries, guint n_queries,
                        gint64 deadline_ns, TpsTablesLookedUp done, gpointer user_data);
 

@@ -38,9 +38,9 @@ void tps_gradient_move (TpsGradient *to, TpsGradient *from);
 /* Initialises `gradient` as a further owner of the elements of `other`. */
 void tps_gradient_init_ref (TpsGradient *gradient, const TpsGradient *other);
 
-/* Checks the properties that do not depend on other gradients: the weight, the floating-point
- * dtype, indices INT64 [nnz] in [0, rows), and values [nnz, dim]. Reads all indices. Errors:
- * TPS_ERROR_INVALID_ARGUMENT; the message names the value and its position. Thread: any. */
+/* Checks the weight, the floating-point dtype, indices INT64 [nnz] in [0, rows), and values [nnz,
+ * dim]. Reads all indices. Errors: INVALID_ARGUMENT; the message names the value and its
+ * position. */
 gboolean tps_gradient_check (const TpsGradient *gradient, GError **error);
 
 /* Describes a gradient: "dense FLOAT32 [30, 100]", "sparse FLOAT32 [1024, 64]" (the shape of the

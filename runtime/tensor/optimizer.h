@@ -1,14 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Optimizers: their names, their numbers and their state. An optimizer is one entry of
- * TPS_OPTIMIZERS, one row of the table in optimizer.c, and one file for each device with its
- * formula: runtime/device/cpu/optimizer/ (which also names the source) and cuda/optimizer/. The
- * log, snapshots, JSON and checks read the row.
+ * TPS_OPTIMIZERS, one row of the table in optimizer.c, which log, snapshots, JSON and checks read,
+ * and a formula for each device: runtime/device/cpu/optimizer/ (which names the source) and
+ * cuda/optimizer/.
  *
- * All optimizers work on rows: `dim` values that are updated together with the state of the row. A
- * dense parameter [n, m] is treated as n rows of m; a parameter of any other rank is treated as one
- * row.
- */
+ * All work on rows: `dim` values that are updated together with the state of the row. A dense
+ * parameter [n, m] is n rows of m; one of any other rank is one row. */
 
 #pragma once
 
@@ -70,10 +68,9 @@ gdouble *tps_optimizer_spec_number (TpsOptimizerSpec *spec, guint i);
 /* Returns a specification with this kind and learning rate. All other values are unset. */
 TpsOptimizerSpec tps_optimizer_spec (TpsOptimizerKind kind, gdouble learning_rate);
 
-/* Fills in the defaults and checks the specification: the kind must be known, and values must be
- * finite and in range. A value that the kind does not use must be unset or 0. `what` is the prefix
- * of error messages. Errors: TPS_ERROR_INVALID_ARGUMENT, "`what`.momentum: …"; `spec` has not
- * changed then. Thread: any. */
+/* Fills in the defaults and checks: a known kind, finite values in range; a value that the kind
+ * does not use must be unset or 0. Errors: INVALID_ARGUMENT, "`what`.momentum: …", without a
+ * change. Thread: any. */
 gboolean tps_optimizer_spec_resolve (TpsOptimizerSpec *spec, const gchar *what, GError **error);
 
 /* Returns TRUE if two resolved specifications are equal. */

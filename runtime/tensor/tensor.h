@@ -1,11 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tensors: dense, row-major, little-endian. A view (TpsTensorView) borrows its elements, and an
- * owner (TpsTensor) holds a reference to them.
- *
- * Both are plain values. A view is passed and returned by value. An owner lives in the caller's
- * storage and must be cleared with tps_tensor_clear().
- */
+/* Tensors: dense, row-major, little-endian. A view (TpsTensorView) borrows its elements and is
+ * passed by value; an owner (TpsTensor) holds a reference to them, lives in the caller's storage
+ * and must be cleared with tps_tensor_clear(). */
 
 #pragma once
 
@@ -41,9 +38,8 @@ typedef struct
   gsize offset;
 } TpsTensor;
 
-/* Initialises a shape. `what` names the value in error messages. Errors: TPS_ERROR_INVALID_ARGUMENT
- * (an unknown dtype, too many dimensions, a negative dimension, or a number of elements or bytes
- * that overflows). */
+/* Initialises a shape. `what` names it in messages. Errors: INVALID_ARGUMENT (an unknown dtype, too
+ * many dimensions, a negative one, or elements or bytes that overflow). */
 gboolean tps_shape_init (TpsShape *shape, gint dtype, guint n_dims, const gint64 *dims,
                          const gchar *what, GError **error);
 

@@ -18,15 +18,13 @@ typedef struct
   gsize *order;  /* [n_ids] */
 } TpsCpuGroups;
 
-/* Finds the groups of `ids` [n_ids], which must be >= 0. The caller must provide `memory` of
- * TPS_CPU_GROUPS_BYTES * (n_ids + 1) bytes, aligned to 8 bytes. It must outlive `groups`, which
- * needs no clearing. Thread: any. */
+/* Finds the groups of `ids` [n_ids], which must be >= 0. `memory` of TPS_CPU_GROUPS_BYTES * (n_ids
+ * + 1) bytes, aligned to 8, must outlive `groups`, which needs no clearing. Thread: any. */
 #define TPS_CPU_GROUPS_BYTES 56
 void tps_cpu_groups_init (TpsCpuGroups *groups, gpointer memory, const gint64 *ids, gsize n_ids);
 
-/* As tps_cpu_groups_init(), but allocates the memory. The caller owns the groups and must free them
- * with tps_cpu_groups_free(). The time is linear in n_ids times the number of digits of the largest
- * id. Aborts if memory runs out. Thread: any. */
+/* As tps_cpu_groups_init(), but allocates. Owned by the caller (tps_cpu_groups_free()). Linear in
+ * n_ids times the digits of the largest id. Aborts without memory. Thread: any. */
 TpsCpuGroups *tps_cpu_groups_new (const gint64 *ids, gsize n_ids);
 void tps_cpu_groups_free (TpsCpuGroups *groups);
 

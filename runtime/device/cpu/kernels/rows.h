@@ -1,8 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Operations on rows selected by id, below the backend table: coalescing, embedding bags, and the
- * loops that sum bags, for code that does not keep its rows in one matrix. Scratch memory comes
- * from the default pool. Thread: any. */
+/* Operations on rows selected by id, below the backend table: coalescing, embedding bags, and sums
+ * of bags. Scratch memory comes from the default pool. Thread: any. */
 
 #pragma once
 
@@ -45,9 +44,9 @@ void tps_cpu_embedding_backward (const TpsBags *bags, const gfloat *output_gradi
 gsize tps_cpu_embedding_backward_rows (const TpsBags *bags, const gfloat *output_gradient,
                                        gint64 *unique_indices, gfloat *row_gradients);
 
-/* sum[d] += rows[0][d], then rows[1][d], …, in this order. `sum` must not be one of the rows.
- * `rows` must have n_rows + n_ahead pointers: while rows [0, n_rows) are added, rows [n_ahead,
- * n_rows + n_ahead) are prefetched. The last n_ahead pointers need not be valid. */
+/* sum[d] += rows[0][d], then rows[1][d], …, in this order; `sum` must not be one of them. `rows`
+ * must have n_rows + n_ahead pointers, of which the last n_ahead are prefetched and need not be
+ * valid. */
 void tps_cpu_add_rows (gfloat *sum, const gfloat *const *rows, gsize n_rows, gsize n_ahead,
                        gsize dim);
 

@@ -8,9 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* Rounds `from` [dim] to `to` [dim] of `dtype`, FLOAT16 or BFLOAT16, as row number `row` of the
- * update in step `step` of an optimizer; see TpsRowRounding. The arrays must not overlap. Thread:
- * any. */
+/* Rounds `from` [dim] to `to` [dim] of `dtype`, FLOAT16 or BFLOAT16, as row number `row` in step
+ * `step`; see TpsRowRounding. No overlap. Thread: any. */
 void tps_cpu_round_row (TpsDType dtype, gpointer to, const gfloat *from, gsize dim,
                         const TpsRowRounding *rounding, gint64 step, gsize row);
 

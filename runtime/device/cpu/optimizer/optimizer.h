@@ -1,9 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The arithmetic of optimizers on the CPU, with one file for each optimizer. Every operation rounds
- * once to float, in the order of the formula in the optimizer's file; factors are rounded to float
- * first. The bits are the same on every CPU.
- */
+/* The arithmetic of optimizers on the CPU, with one file for each. Every operation rounds once to
+ * float, in the order of the formula in its file; factors are rounded to float first. */
 
 #pragma once
 
@@ -20,9 +18,8 @@ typedef struct
   gfloat correction1, correction2; /* if it counts steps: see adam.c */
 } TpsOptimizerStep;
 
-/* Updates values [dim] and state [tps_optimizer_state_per_row()] by gradient [dim]. The arrays must
- * not overlap and must be aligned to float. Thread: any; a row must be updated by one thread at a
- * time. */
+/* Updates values [dim] and state [tps_optimizer_state_per_row()] by gradient [dim], without overlap
+ * and aligned to float. Thread: any; a row: one at a time. */
 typedef void TpsUpdateRow (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient,
                            gfloat *state, gsize dim);
 
