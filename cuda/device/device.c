@@ -27,10 +27,28 @@
 #include <string.h>
 
 #include "cuda/device/blas.h"
-#include "cuda/device/failure.h"
 #include "cuda/kernels/kernels.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+
+/* -- failure -- */
+
+static const cudaError_t passing[] = {
+  cudaErrorInvalidValue,         cudaErrorMemoryAllocation,      cudaErrorInvalidConfiguration,
+  cudaErrorInvalidPitchValue,    cudaErrorInvalidDevicePointer,  cudaErrorInvalidMemcpyDirection,
+  cudaErrorInvalidDevice,        cudaErrorInvalidResourceHandle, cudaErrorNotReady,
+  cudaErrorNotPermitted,         cudaErrorNotSupported,          cudaErrorNoKernelImageForDevice,
+  cudaErrorLaunchOutOfResources,
+};
+
+gboolean
+tps_cuda_failure_is_passing (cudaError_t code)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (passing); i++)
+    if (passing[i] == code)
+      return TRUE;
+  return code == cudaSuccess;
+}
 
 #define MAX_DEVICES 64 /* devices that tps_cuda_device_enter_any() can find */
 
