@@ -7,7 +7,7 @@
 
 #include <openssl/crypto.h>
 
-#include "plugin/access/glob.h"
+#include "plugin/access/grant.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 

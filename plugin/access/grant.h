@@ -9,12 +9,26 @@
 
 #pragma once
 
+#include <glib.h>
+
 #include "plugin/access/principal.h"
 #include "plugin/access/rules.h"
 #include "runtime/base/counters.h"
 #include "runtime/base/trace.h"
 
 G_BEGIN_DECLS
+
+/* -- glob -- */
+
+/* Patterns of names: '*' matches any number of bytes, including none; '?' matches one byte; any
+ * other byte matches itself. */
+
+/* Returns TRUE if `pattern` matches the whole `text`. Names come from peers, so the time is
+ * limited: it is at most proportional to the product of both lengths. Thread: any. */
+gboolean tps_glob_matches (const gchar *pattern, const gchar *text);
+
+/* Returns TRUE if one of `patterns`, ended by NULL, matches. Thread: any. */
+gboolean tps_glob_matches_any (const gchar *const *patterns, const gchar *text);
 
 typedef struct TpsGrant TpsGrant;
 
