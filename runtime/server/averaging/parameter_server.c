@@ -25,7 +25,7 @@
 #include "runtime/base/host_memory.h"
 #include "runtime/base/sync.h"
 #include "runtime/server/averaging/digest.h"
-#include "runtime/server/round_numbers.h"
+#include "runtime/server/open_rounds.h"
 #include "runtime/server/shell.h"
 #include "runtime/machine/tuning.h"
 
