@@ -8,7 +8,6 @@
 #include "cuda/group/nccl_process_group.h"
 #include "runtime/device/device_library.h"
 #include "runtime/base/error.h"
-#include "runtime/base/version.h"
 
 /* Appends the name of a device and, if CUDA provides them, its model, generation and memory. */
 static void

@@ -17,7 +17,6 @@
 #include "runtime/base/error.h"
 #include "runtime/base/process_numbers.h"
 #include "runtime/base/trace.h"
-#include "runtime/base/version.h"
 #include "runtime/server/model/model_capture.h"
 #include "runtime/server/quota/quota_metrics.h"
 #include "runtime/server/tables/table_snapshot.h"

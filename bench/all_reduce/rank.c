@@ -91,7 +91,8 @@ static TpsProcessGroup *
 join (const TpsAllReduceRank *options, GError **error)
 {
   g_autofree gchar *prefix = g_strconcat (options->role, "/", NULL);
-  TpsStore *store = tps_remote_store_new (options->store, TIMEOUT_NS, error);
+  TpsRemoteStoreOptions store_options = { .address = options->store, .timeout_ns = TIMEOUT_NS };
+  TpsStore *store = tps_remote_store_new (&store_options, error);
   TpsProcessGroupOptions group_options = {
     .rank = options->rank,
     .size = options->size,

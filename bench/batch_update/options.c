@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "runtime/base/version.h"
+#include "runtime/base/error.h"
 
 /* Makes the tables of flags, which belong to one set of options: GOption writes through their
  * pointers. */

@@ -9,7 +9,6 @@
 #include "runtime/trainer/ddp_rpc/bag_batches.h"
 #include "runtime/trainer/ddp_rpc/ddp_rpc_trainer.h"
 #include "runtime/base/error.h"
-#include "runtime/base/version.h"
 
 /* Makes the tables of flags, which belong to one set of options: GOption writes through their
  * pointers. */

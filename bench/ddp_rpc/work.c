@@ -10,7 +10,7 @@
 #include "plugin/client/stubs.h"
 #include "runtime/embedding/table_spec.h"
 #include "runtime/base/sync.h"
-#include "runtime/base/version.h"
+#include "runtime/base/error.h"
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define CALL_NS (30 * SECOND_NS)

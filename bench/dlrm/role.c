@@ -47,7 +47,9 @@ join_group (const TpsDlrmOptions *options, gboolean is_single, GError **error)
 
   if (group.size > 1)
     {
-      group.store = tps_remote_store_new (addresses[0], TIMEOUT_NS, error);
+      TpsRemoteStoreOptions store = { .address = addresses[0], .timeout_ns = TIMEOUT_NS };
+
+      group.store = tps_remote_store_new (&store, error);
       if (group.store == NULL)
         return NULL;
     }

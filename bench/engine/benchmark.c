@@ -12,7 +12,6 @@
 #include "bench/process/interrupt.h"
 #include "bench/process/runfiles.h"
 #include "runtime/base/error.h"
-#include "runtime/base/version.h"
 
 #define EXIT_BAD_FLAG 2
 #define EXIT_INTERRUPTED 130

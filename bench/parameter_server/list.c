@@ -14,7 +14,6 @@
 #include "runtime/trainer/nn/dataset.h"
 #include "runtime/trainer/nn/model.h"
 #include "runtime/base/error.h"
-#include "runtime/base/version.h"
 
 static void
 print_names (const gchar *flag, const gchar **names)

@@ -10,7 +10,7 @@
 
 #include "runtime/base/cores.h"
 #include "runtime/base/metrics.h"
-#include "runtime/base/version.h"
+#include "runtime/base/error.h"
 
 static void
 figure_clear (gpointer data)

@@ -3,7 +3,7 @@
 #include "bench/transfer/plan.h"
 
 #include "bench/transfer/system/pattern.h"
-#include "runtime/base/version.h"
+#include "runtime/base/error.h"
 
 #define MIB ((gsize) 1 << 20)
 #define KIB ((gsize) 1 << 10)

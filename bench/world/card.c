@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "runtime/base/error.h"
-#include "runtime/base/version.h"
 
 #define ENOUGH_BYTES 2000 /* bytes of text after which a message lists no more differences */
 

@@ -8,7 +8,7 @@
  * device would make CUDA create a context there.
  *
  * A failure puts the stream into an error state. If CUDA does not recover from the failure
- * (cuda/device/failure.h), the device is lost, and with it all of its streams:
+ * (tps_cuda_failure_is_passing()), the device is lost, and with it all of its streams:
  * TPS_ERROR_DEVICE_LOST. The process and its other devices continue.
  */
 

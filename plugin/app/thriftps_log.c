@@ -79,8 +79,8 @@ print_report (const TpsLogReport *report)
     printf ("no records\n");
   else
     printf ("LSN %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT ": intact, %" G_GINT64_FORMAT
-            " bytes\n",
-            report->first_lsn, report->last_lsn, report->n_bytes);
+            " bytes, epoch %u\n",
+            report->first_lsn, report->last_lsn, report->n_bytes, report->moment.epoch);
   if (report->torn_position != NULL)
     printf ("%s: %" G_GINT64_FORMAT
             " bytes of a torn tail, which were never acknowledged; the server "
@@ -128,13 +128,6 @@ verify (Program *program, TpsDisk *disk)
 }
 
 /* ---- dump ------------------------------------------------------------------------------------ */
-
-static const gchar *const kind_names[] = {
-  [TPS_COMMAND_CREATE_TABLE] = "create_table", [TPS_COMMAND_DROP_TABLE] = "drop_table",
-  [TPS_COMMAND_APPLY_ROWS] = "apply_rows",     [TPS_COMMAND_APPLY_BAGS] = "apply_bags",
-  [TPS_COMMAND_INIT_MODEL] = "init_model",     [TPS_COMMAND_UPDATE_MODEL] = "update_model",
-  [TPS_COMMAND_RESET_MODEL] = "reset_model",   [TPS_COMMAND_ASSIGN_ROWS] = "assign_rows",
-};
 
 static void
 print_shape (const gchar *name, TpsTensorView view)
@@ -189,8 +182,9 @@ print_record (const TpsLogRecord *record)
 {
   const TpsCommand *command = record->command;
 
-  printf ("%" G_GINT64_FORMAT " %s %" G_GSIZE_FORMAT, record->lsn,
-          command != NULL ? kind_names[command->kind] : "hole", record->n_bytes);
+  printf ("%" G_GINT64_FORMAT " %s %" G_GSIZE_FORMAT " epoch=%u time_ms=%" G_GINT64_FORMAT,
+          record->lsn, command != NULL ? tps_command_kind_name (command->kind) : "hole",
+          record->n_bytes, record->moment.epoch, record->moment.time_ms);
   if (command != NULL)
     {
       if (command->id.client != NULL)
@@ -297,7 +291,7 @@ print_help (void)
       "Works on the log of a server that is not running. DIR is the data directory, or the folder "
       "of the log.\n\n"
       "  verify    Read all records and check them\n"
-      "  dump      Print a line for each record: LSN, kind, bytes, and contents\n"
+      "  dump      Print a line for each record: LSN, kind, bytes, epoch, time, contents\n"
       "  truncate  Remove the records after --last-lsn, even if they are damaged\n\n%s\n"
       "Exit status: 0 on success (even if the last write to the log was incomplete), 1 if the log "
       "is\ndamaged or cannot be read, 2 for bad arguments.\n",

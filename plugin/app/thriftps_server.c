@@ -21,7 +21,6 @@
 #include "runtime/base/error.h"
 #include "runtime/base/thread.h"
 #include "runtime/base/trace_sinks.h"
-#include "runtime/base/version.h"
 #include "runtime/device/backend.h"
 #include "runtime/machine/tuning.h"
 

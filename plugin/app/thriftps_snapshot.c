@@ -53,10 +53,11 @@ show_snapshot (TpsDisk *disk, const gchar *path, GError **error)
   tables = tps_snapshot_tables_new (disk, &path, 1, NULL, error);
   if (tables == NULL)
     return FALSE;
-  printf ("%s lsn=%" G_GINT64_FORMAT " end_lsn=%" G_GINT64_FORMAT
-          " tables=%u increments=%u model=%s bytes=%" G_GUINT64_FORMAT "\n",
-          folder, info.lsn, info.end_lsn, info.n_tables, info.n_increments,
-          info.has_model ? "yes" : "no", info.n_bytes);
+  printf ("%s history=%s epoch=%u time_ms=%" G_GINT64_FORMAT " lsn=%" G_GINT64_FORMAT
+          " end_lsn=%" G_GINT64_FORMAT " tables=%u increments=%u model=%s bytes=%" G_GUINT64_FORMAT
+          "\n",
+          folder, info.history, info.moment.epoch, info.moment.time_ms, info.lsn, info.end_lsn,
+          info.n_tables, info.n_increments, info.has_model ? "yes" : "no", info.n_bytes);
   for (guint i = 0; i < tps_snapshot_tables_get_n_specs (tables); i++)
     print_table (tps_snapshot_tables_get_spec (tables, i));
   return TRUE;

@@ -2,8 +2,7 @@
 
 #include "plugin/client/remote_exchange.h"
 
-#include "plugin/client/client.h"
-#include "plugin/client/retry.h"
+#include "plugin/client/rpc_call.h"
 #include "plugin/wire/wire_parameter_server.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
@@ -57,8 +56,7 @@ finish (Push *push, TpsGradient *average, const GError *error)
   g_free (push);
 }
 
-static void on_answer (gpointer user_data, TpsReader *result, TpsWireType type,
-                       const GError *error);
+static void on_averaged (gpointer user_data, gpointer result, const GError *error);
 
 /* Starts waiting pushes in their order. Only one thread at a time does so for a server. Must be
  * called with the lock held; it is released during each call into the client. */
@@ -74,8 +72,8 @@ pump (RemoteExchange *exchange, Server *server)
 
       server->n_in_flight++;
       tps_mutex_unlock (&exchange->lock);
-      tps_client_call_with_retries (server->client, &tps_average_gradient_rpc, &push->arguments,
-                                    TPS_RETRY_ONCE, push->deadline_ns, on_answer, push);
+      tps_rpc_call (server->client, &tps_average_gradient_rpc, &push->arguments, TPS_RETRY_ONCE,
+                    push->deadline_ns, on_averaged, push);
       tps_mutex_lock (&exchange->lock);
     }
   server->is_pumped = FALSE;
@@ -84,22 +82,16 @@ pump (RemoteExchange *exchange, Server *server)
 
 /* Starts the next push before it calls `done`, which may take a long time. */
 static void
-on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+on_averaged (gpointer user_data, gpointer result, const GError *error)
 {
   Push *push = user_data;
   RemoteExchange *exchange = push->exchange;
-  g_auto (TpsGradient) average = { 0 };
-  g_autoptr (GError) unclear = NULL;
 
   tps_mutex_lock (&exchange->lock);
   push->server->n_in_flight--;
   pump (exchange, push->server);
   tps_mutex_unlock (&exchange->lock);
-  if (error == NULL
-      && tps_rpc_read_answer (&tps_average_gradient_rpc, result, type, &average, &unclear))
-    finish (push, &average, NULL);
-  else
-    finish (push, NULL, error != NULL ? error : unclear);
+  finish (push, result, error);
 }
 
 static void

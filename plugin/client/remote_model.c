@@ -2,9 +2,8 @@
 
 #include "plugin/client/remote_model.h"
 
-#include "plugin/client/retry.h"
+#include "plugin/client/rpc_call.h"
 #include "plugin/wire/wire_parameter_server.h"
-#include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
 typedef struct
@@ -19,7 +18,6 @@ typedef struct
 /* A call and its arguments. */
 typedef struct
 {
-  gboolean has_model; /* the reply contains a model */
   TpsInitModelArguments init;
   TpsUpdateModelArguments update;
   TpsModelAnswered done;
@@ -27,35 +25,25 @@ typedef struct
 } Call;
 
 static Call *
-call_new (gboolean has_model, TpsModelAnswered done, gpointer user_data)
+call_new (TpsModelAnswered done, gpointer user_data)
 {
   Call *call = g_new0 (Call, 1);
 
-  call->has_model = has_model;
   call->done = done;
   call->user_data = user_data;
   return call;
 }
 
+/* `result` is a pointer to the model, or NULL. */
 static void
-finish (Call *call, TpsModelVersion *model, const GError *error)
+on_answer (gpointer user_data, gpointer result, const GError *error)
 {
-  call->done (call->user_data, model, error);
+  Call *call = user_data;
+
+  call->done (call->user_data, result != NULL ? *(TpsModelVersion **) result : NULL, error);
   tps_init_model_arguments_clear (&call->init);
   tps_update_model_arguments_clear (&call->update);
   g_free (call);
-}
-
-static void
-on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
-{
-  Call *call = user_data;
-  g_autoptr (TpsModelVersion) model = NULL;
-  g_autoptr (GError) unclear = NULL;
-
-  if (error == NULL && call->has_model)
-    tps_rpc_read_answer (&tps_get_model_rpc, result, type, &model, &unclear);
-  finish (call, unclear == NULL ? model : NULL, error != NULL ? error : unclear);
 }
 
 static void
@@ -64,7 +52,7 @@ remote_model_init_model (TpsModelClient *base, const TpsNamedTensor *parameters,
                          TpsModelAnswered done, gpointer user_data)
 {
   RemoteModel *remote = (RemoteModel *) base;
-  Call *call = call_new (FALSE, done, user_data);
+  Call *call = call_new (done, user_data);
 
   call->init.optimizer = *optimizer;
   call->init.n_parameters = n_parameters;
@@ -74,8 +62,8 @@ remote_model_init_model (TpsModelClient *base, const TpsNamedTensor *parameters,
       call->init.parameters[i].name = g_strdup (parameters[i].name);
       tps_tensor_init_ref (&call->init.parameters[i].tensor, &parameters[i].tensor);
     }
-  tps_client_call_with_retries (remote->client, &tps_init_model_rpc, &call->init,
-                                TPS_RETRY_UNTIL_DEADLINE, deadline_ns, on_answer, call);
+  tps_rpc_call (remote->client, &tps_init_model_rpc, &call->init, TPS_RETRY_UNTIL_DEADLINE,
+                deadline_ns, on_answer, call);
 }
 
 static void
@@ -84,8 +72,8 @@ remote_model_get_model (TpsModelClient *base, gint64 deadline_ns, TpsModelAnswer
 {
   RemoteModel *remote = (RemoteModel *) base;
 
-  tps_client_call_with_retries (remote->client, &tps_get_model_rpc, NULL, TPS_RETRY_UNTIL_DEADLINE,
-                                deadline_ns, on_answer, call_new (TRUE, done, user_data));
+  tps_rpc_call (remote->client, &tps_get_model_rpc, NULL, TPS_RETRY_UNTIL_DEADLINE, deadline_ns,
+                on_answer, call_new (done, user_data));
 }
 
 static void
@@ -94,7 +82,7 @@ remote_model_update_and_fetch (TpsModelClient *base, const TpsTensor *gradients,
                                gpointer user_data)
 {
   RemoteModel *remote = (RemoteModel *) base;
-  Call *call = call_new (TRUE, done, user_data);
+  Call *call = call_new (done, user_data);
 
   call->update.trainer = remote->trainer;
   call->update.version = version;
@@ -104,8 +92,8 @@ remote_model_update_and_fetch (TpsModelClient *base, const TpsTensor *gradients,
   call->update.gradients.tensors = g_new0 (TpsTensor, n_gradients);
   for (guint i = 0; i < n_gradients; i++)
     tps_tensor_init_ref (&call->update.gradients.tensors[i], &gradients[i]);
-  tps_client_call_with_retries (remote->client, &tps_update_and_fetch_model_rpc, &call->update,
-                                TPS_RETRY_UNTIL_DEADLINE, deadline_ns, on_answer, call);
+  tps_rpc_call (remote->client, &tps_update_and_fetch_model_rpc, &call->update,
+                TPS_RETRY_UNTIL_DEADLINE, deadline_ns, on_answer, call);
 }
 
 static TpsBuffer *

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Access to the model of a parameter server, for one of its trainers. Calls are retried until the
- * deadline, as defined in retry.h. Every update has its own push id, so that a retried update is
+ * deadline, as defined in rpc_call.h. Every update has its own push id, so that a retried update is
  * applied only once.
  */
 

@@ -2,7 +2,8 @@
 
 #include "plugin/client/remote_store.h"
 
-#include "plugin/client/stubs.h"
+#include "plugin/client/rpc_call.h"
+#include "plugin/wire/wire_rendezvous.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
@@ -19,48 +20,25 @@ typedef struct
   TpsClient *client;
 } RemoteStore;
 
-/* Returns TRUE if the error is the first lost connection, after which one retry is due. Counts the
- * lost connections. */
 static gboolean
-may_try_again (const GError *error, guint *n_lost)
+change (const RemoteStore *store, const TpsRpc *rpc, gconstpointer arguments, GError **error)
 {
-  return g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST) && (*n_lost)++ == 0;
-}
-
-/* Puts the value under `key`. If the value is NULL, removes all keys that begin with `key`. */
-static gboolean
-change (TpsStore *base, const gchar *key, GBytes *value, GError **error)
-{
-  RemoteStore *store = (RemoteStore *) base;
-  gint64 deadline_ns = tps_clock_now_ns () + store->timeout_ns;
-  g_autoptr (GError) local_error = NULL;
-  guint n_lost = 0;
-
-  do
-    {
-      g_clear_error (&local_error);
-      if (value != NULL)
-        tps_remote_put (store->client, key, value, deadline_ns, &local_error);
-      else
-        tps_remote_remove (store->client, key, deadline_ns, &local_error);
-    }
-  while (may_try_again (local_error, &n_lost));
-  if (local_error == NULL)
-    return TRUE;
-  g_propagate_error (error, g_steal_pointer (&local_error));
-  return FALSE;
+  return tps_rpc_call_sync (store->client, rpc, arguments, TPS_RETRY_ONCE,
+                            tps_clock_now_ns () + store->timeout_ns, NULL, error);
 }
 
 static gboolean
 remote_store_put (TpsStore *base, const gchar *key, GBytes *value, GError **error)
 {
-  return change (base, key, value, error);
+  TpsRendezvousArguments arguments = { .key = (gchar *) (gsize) key, .value = value };
+
+  return change ((RemoteStore *) base, &tps_rendezvous_put_rpc, &arguments, error);
 }
 
 static gboolean
 remote_store_remove (TpsStore *base, const gchar *prefix, GError **error)
 {
-  return change (base, prefix, NULL, error);
+  return change ((RemoteStore *) base, &tps_rendezvous_remove_rpc, &prefix, error);
 }
 
 /* Returns the time that the server may wait for the key. It is at least 1 ms, because 0 would mean
@@ -77,31 +55,30 @@ static GBytes *
 remote_store_get (TpsStore *base, const gchar *key, gint64 deadline_ns, GError **error)
 {
   RemoteStore *store = (RemoteStore *) base;
-  guint n_lost = 0;
+  TpsRendezvousArguments arguments = { .key = (gchar *) (gsize) key };
+  gboolean in_time = TRUE;
 
-  for (;;)
+  while (in_time)
     {
       g_autoptr (GError) local_error = NULL;
+      GBytes *value = NULL;
+
+      arguments.timeout_ms = server_timeout_ms (deadline_ns);
       /* At the deadline, the server's error is more precise than the client's, so the client waits
        * a little longer. */
-      GBytes *value = tps_remote_get (store->client, key, server_timeout_ms (deadline_ns),
-                                      deadline_ns + GRACE_NS, &local_error);
-      gboolean in_time = tps_clock_now_ns () < deadline_ns;
-
-      if (value != NULL)
+      if (tps_rpc_call_sync (store->client, &tps_rendezvous_get_rpc, &arguments, TPS_RETRY_ONCE,
+                             deadline_ns + GRACE_NS, &value, &local_error))
         return value;
-      if (in_time
-          && (g_error_matches (local_error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED)
-              || may_try_again (local_error, &n_lost)))
-        continue;
-      if (g_error_matches (local_error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED))
-        g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-                     "store at %s: key \"%s\" was not set before the deadline", store->address,
-                     key);
-      else
-        g_propagate_error (error, g_steal_pointer (&local_error));
-      return NULL;
+      if (!g_error_matches (local_error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED))
+        {
+          g_propagate_error (error, g_steal_pointer (&local_error));
+          return NULL;
+        }
+      in_time = tps_clock_now_ns () < deadline_ns;
     }
+  g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
+               "store at %s: key \"%s\" was not set before the deadline", store->address, key);
+  return NULL;
 }
 
 static void
@@ -115,14 +92,7 @@ remote_store_free (TpsStore *base)
 }
 
 TpsStore *
-tps_remote_store_new (const gchar *address, gint64 timeout_ns, GError **error)
-{
-  return tps_remote_store_new_secure (address, NULL, NULL, timeout_ns, error);
-}
-
-TpsStore *
-tps_remote_store_new_secure (const gchar *address, TpsTls *tls, const gchar *token,
-                             gint64 timeout_ns, GError **error)
+tps_remote_store_new (const TpsRemoteStoreOptions *options, GError **error)
 {
   static const TpsStoreOps ops = {
     .put = remote_store_put,
@@ -130,16 +100,18 @@ tps_remote_store_new_secure (const gchar *address, TpsTls *tls, const gchar *tok
     .remove = remote_store_remove,
     .free = remote_store_free,
   };
-  TpsClientOptions options = { .address = address, .tls = tls, .token = token };
-  TpsClient *client = tps_client_new (&options, error);
+  TpsClientOptions connection = { .address = options->address,
+                                  .tls = options->tls,
+                                  .token = options->token };
+  TpsClient *client = tps_client_new (&connection, error);
   RemoteStore *store;
 
   if (client == NULL)
     return NULL;
   store = g_new0 (RemoteStore, 1);
   store->base.ops = &ops;
-  store->address = g_strdup (address);
-  store->timeout_ns = timeout_ns > 0 ? timeout_ns : DEFAULT_TIMEOUT_NS;
+  store->address = g_strdup (options->address);
+  store->timeout_ns = options->timeout_ns > 0 ? options->timeout_ns : DEFAULT_TIMEOUT_NS;
   store->client = client;
   return &store->base;
 }

@@ -13,14 +13,16 @@
 
 G_BEGIN_DECLS
 
-/* Creates a store, which does not connect yet. The caller frees it through its ops. `address` has
- * the format of TpsClientOptions.address; `timeout_ns` is the timeout of a put or remove (0 = 30
- * s). Errors: INVALID_ARGUMENT if the address cannot be parsed. Thread: any. */
-TpsStore *tps_remote_store_new (const gchar *address, gint64 timeout_ns, GError **error);
+typedef struct
+{
+  const gchar *address; /* of the server; see TpsClientOptions */
+  gint64 timeout_ns;    /* of a put or remove; 0 = 30 s */
+  TpsTls *tls;          /* see TpsClientOptions */
+  const gchar *token;   /* see TpsClientOptions */
+} TpsRemoteStoreOptions;
 
-/* As tps_remote_store_new(), but with TLS and a token (see TpsClientOptions); either may be
- * NULL. */
-TpsStore *tps_remote_store_new_secure (const gchar *address, TpsTls *tls, const gchar *token,
-                                       gint64 timeout_ns, GError **error);
+/* Creates a store, which does not connect yet. The caller frees it through its ops. Errors:
+ * INVALID_ARGUMENT if the address cannot be parsed. Thread: any. */
+TpsStore *tps_remote_store_new (const TpsRemoteStoreOptions *options, GError **error);
 
 G_END_DECLS

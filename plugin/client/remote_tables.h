@@ -20,7 +20,7 @@
  *
  * Requests. Each call sends one request to every server that has a part in it, all at the same
  * time. After CONNECTION_LOST, and after RESOURCE_EXHAUSTED or UNAVAILABLE with retry_after_ms, a
- * request is retried until the deadline (retry.h). Each request of a push has its own push id, so
+ * request is retried until the deadline (TPS_RETRY_UNTIL_DEADLINE). Each request of a push has its own push id, so
  * that a retried push is applied only once, even if a server with a data directory restarts in the
  * meantime.
  *

@@ -17,12 +17,14 @@
 
 #pragma once
 
+#include <thriftps/wire.h>
+
 #include "plugin/frame/message.h"
 
 G_BEGIN_DECLS
 
 /* The state of a reader, in the caller's storage. It borrows the message. */
-typedef struct
+struct TpsReader
 {
   const TpsMessage *message;
   gsize position;
@@ -30,7 +32,7 @@ typedef struct
   gboolean bad;
   /* The decoder must copy tensors in shared memory, see plugin/wire/wire_tensor.h. */
   gboolean copies_shared;
-} TpsReader;
+};
 
 /* Borrowed bytes. `buffer` (borrowed) contains them if they are a body; it is NULL if they are in
  * the head. */

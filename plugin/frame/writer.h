@@ -11,12 +11,11 @@
 #pragma once
 
 #include <sys/uio.h>
+#include <thriftps/wire.h>
 
 #include "plugin/frame/message.h"
 
 G_BEGIN_DECLS
-
-typedef struct TpsWriter TpsWriter;
 
 /* The format of a message. */
 typedef struct

@@ -24,7 +24,6 @@
 #include "runtime/base/sync.h"
 #include "runtime/base/thread.h"
 #include "runtime/base/trace.h"
-#include "runtime/base/version.h"
 
 /* -- http events -- */
 

@@ -9,7 +9,7 @@
 #include "runtime/base/exposition.h"
 #include "runtime/base/sync.h"
 #include "runtime/base/trace.h"
-#include "runtime/base/version.h"
+#include "runtime/base/error.h"
 #include "runtime/server/quota/quotas.h"
 
 /* ---- parts that several reports share ------------------------------------------------------- */

@@ -3,8 +3,8 @@
 usage: headers.py FOLDER ROOT... -- HEADER...
 
 ROOT is a path from the root of the tree, HEADER a file of Bazel's. A copy is FOLDER/thriftps/<path
-from the root>. It includes others as <thriftps/...>, which a program's own "runtime/..." cannot
-hide.
+from the root>, or FOLDER/thriftps/X.h for plugin/include/thriftps/X.h. It includes others as
+<thriftps/...>, which a program's own "runtime/..." cannot hide.
 """
 
 import os
@@ -12,6 +12,8 @@ import re
 import sys
 
 INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)"([^"]+)"', re.MULTILINE)
+PUBLIC = re.compile(r"^#include <(thriftps/[^>]+)>", re.MULTILINE)
+FOLDER = "plugin/include/"
 OURS = re.compile(r"(?:^|/)((?:plugin|runtime)/.*\.h)$")
 
 
@@ -39,7 +41,9 @@ def main(arguments):
         with open(files[path], encoding="utf-8") as file:
             text = file.read()
         pending += [match.group(2) for match in INCLUDE.finditer(text)]
-        copy = os.path.join(folder, "thriftps", path)
+        pending += [FOLDER + match.group(1) for match in PUBLIC.finditer(text)]
+        copy = os.path.join(folder, path[len(FOLDER) :] if path.startswith(FOLDER)
+                            else "thriftps/" + path)
         os.makedirs(os.path.dirname(copy), exist_ok=True)
         with open(copy, "w", encoding="utf-8") as file:
             file.write(INCLUDE.sub(r"\1<thriftps/\2>", text))

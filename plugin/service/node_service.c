@@ -8,7 +8,6 @@
 #include "plugin/wire/wire_node.h"
 #include "runtime/base/error.h"
 #include "runtime/base/trace.h"
-#include "runtime/base/version.h"
 
 #define NS_PER_MS G_GINT64_CONSTANT (1000000)
 

@@ -56,11 +56,14 @@ static TpsStore *
 connect_store (gpointer user_data, const TpsTrainPlan *plan, GError **error)
 {
   const TpsTrainerReach *reach = user_data;
+  TpsRemoteStoreOptions options = { .address = reach->master,
+                                    .tls = reach->tls,
+                                    .token = reach->token };
 
   if (plan->rendezvous[0] != '\0')
-    return tps_remote_store_new_secure (plan->rendezvous, reach->tls, reach->token, 0, error);
-  if (reach->master != NULL)
-    return tps_remote_store_new_secure (reach->master, reach->tls, reach->token, 0, error);
+    options.address = plan->rendezvous;
+  if (options.address != NULL)
+    return tps_remote_store_new (&options, error);
   g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                        "spec.rendezvous is empty, and this process has no rendezvous of its own");
   return NULL;

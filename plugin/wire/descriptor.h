@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Descriptors: the layout of a struct on the wire and in C, for reading and for writing. wire.py
- * generates those of thrift/ during the build.
+ * generates those of thrift/ during the build. thriftps/wire.h has their types and the public kinds
+ * of values, value_kinds.h and wire_forms.h the others.
  *
  *   static const TpsField push_fields[] = {
  *     { "client", 1, TPS_FIELD_REQUIRED, &tps_kind_name,
@@ -15,8 +16,6 @@
  *   ok = tps_struct_read (&tps_push_id_struct, in, path, &push, error);
  *   tps_struct_write (&tps_push_id_struct, out, &push);
  *
- * value_kinds.h and wire_forms.h have the kinds of values.
- *
  * Reading. Errors: TPS_ERROR_INVALID_ARGUMENT, beginning with the path of the value:
  * "gradient.dense.shape is missing"; TPS_ERROR_RESOURCE_EXHAUSTED, if there is no memory for a
  * list. Unknown fields are skipped, since a newer peer may send them. Before the call, the C struct
@@ -26,15 +25,15 @@
 
 #pragma once
 
+#include <thriftps/wire.h>
+
 #include "plugin/frame/writer.h"
 #include "plugin/wire/field_path.h"
 
 G_BEGIN_DECLS
 
-typedef struct TpsField TpsField;
-
 /* Reads and writes values of one kind. `object` is the C struct that the field belongs to. */
-typedef struct
+struct TpsValueKind
 {
   TpsWireType type;
 
@@ -47,47 +46,11 @@ typedef struct
 
   /* Optional: sets the value of a missing field, if it is neither zero nor the previous value. */
   void (*set_missing) (const TpsField *field, gpointer object);
-} TpsValueKind;
-
-typedef enum
-{
-  TPS_FIELD_DEFAULT,  /* optional when read, always written */
-  TPS_FIELD_REQUIRED, /* required when read, always written */
-  TPS_FIELD_OPTIONAL, /* optional when read, written if it is set */
-} TpsPresence;
-
-/* One field of a struct. A table of fields ends with a field without a name, and has at most 64. */
-struct TpsField
-{
-  const gchar *name;
-  gint16 id;
-  TpsPresence presence;
-  const TpsValueKind *kind;
-  gconstpointer of; /* a parameter of the kind: a TpsStruct, TpsEnum, TpsList, TpsLimit, … */
-  gsize offset;     /* of the value in the C struct */
-
-  /* Offset of a gboolean in the C struct that is TRUE if an optional field is set. 0: the kind
-   * derives this from the value. */
-  gsize has;
 };
 
 #define TPS_FIELD_VALUE(field, object) ((gpointer) ((guint8 *) (object) + (field)->offset))
 #define TPS_FIELD_CONST_VALUE(field, object) \
   ((gconstpointer) ((const guint8 *) (object) + (field)->offset))
-
-typedef struct
-{
-  const gchar *name; /* in thrift/ */
-  const TpsField *fields;
-
-  /* Optional, for a C struct whose form differs from the form on the wire: these functions convert
-   * through a struct that has the wire's form. */
-  gboolean (*read) (TpsReader *in, const TpsFieldPath *path, gpointer object, GError **error);
-  void (*write) (TpsWriter *out, gconstpointer object);
-
-  /* Optional: returns TRUE if an optional field of this struct must be written. */
-  gboolean (*is_set) (gconstpointer object);
-} TpsStruct;
 
 /* Read and write a struct, with its begin and end. `path` names the struct in errors; NULL = the
  * arguments struct. */

@@ -5,13 +5,14 @@
 
 #pragma once
 
+#include <thriftps/wire.h>
+
 #include "plugin/frame/reader.h"
 
 G_BEGIN_DECLS
 
 /* A path lies on the stack of the decoders, and each element points to its parent. The path NULL is
  * the arguments struct itself. */
-typedef struct TpsFieldPath TpsFieldPath;
 struct TpsFieldPath
 {
   const TpsFieldPath *parent; /* NULL: the outermost */

@@ -14,19 +14,6 @@
 
 G_BEGIN_DECLS
 
-typedef struct
-{
-  const gchar *service;
-  const gchar *name;
-  const TpsField *arguments; /* NULL: none */
-  const TpsField *result;    /* NULL: void. Its id is 0; its name is for errors */
-
-  /* The sizes of both in C, and functions that free their contents; NULL: there is nothing to
-   * free. Optional in descriptors of own services. */
-  gsize n_argument_bytes, n_result_bytes;
-  GDestroyNotify clear_arguments, clear_result;
-} TpsRpc;
-
 /* Reads the whole arguments struct. */
 gboolean tps_rpc_read_arguments (const TpsRpc *rpc, TpsReader *in, gpointer arguments,
                                  GError **error);

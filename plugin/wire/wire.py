@@ -163,6 +163,9 @@ TENSORS = {
     "lookup_rows_with_lsns.indices": "indices",
 }
 
+# Structs whose descriptors thriftps/wire.h declares.
+PUBLIC = ("Gradient", "Tensor")
+
 # What the headers include, besides rpc.h.
 INCLUDES = {
     "chunks": ["plugin/wire/value_kinds.h"],
@@ -412,7 +415,8 @@ class Writer:
         lower, name = snake(struct.name), c_name(struct.name)
         if is_generated(struct.name):
             self.write_struct_type(name, struct.doc, struct.fields)
-        self.header += ["extern const TpsStruct tps_%s_struct;" % lower, ""]
+        if struct.name not in PUBLIC:
+            self.header += ["extern const TpsStruct tps_%s_struct;" % lower, ""]
         self.write_table("tps_%s_fields" % lower, struct.fields, name, False,
                          struct.name not in READS)
         hooks = ", .read = tps_read_" + lower if struct.name in READS else ""

@@ -7,15 +7,15 @@
 
 #pragma once
 
+#include <thriftps/tensor.h>
+
 #include "runtime/base/budget.h"
 
 G_BEGIN_DECLS
 
 #define TPS_BUFFER_ALIGNMENT 64
 
-typedef struct TpsBuffer TpsBuffer;
 typedef struct TpsBufferPool TpsBufferPool;
-typedef struct TpsDevice TpsDevice; /* runtime/device/backend.h */
 
 /* Creates a pool, to which the caller owns a reference, and which its buffers may outlive. It
  * charges `budget` for buffers in use, and `kept` for at most `keep_bytes` of kept ones; NULL means
@@ -83,9 +83,7 @@ gsize tps_buffer_pool_get_n_bytes_of_source (TpsBufferPool *pool);
  * large. */
 gsize tps_buffer_pool_get_cost (gsize n_bytes);
 
-/* Return a buffer from the default pool, owned by the caller; uncharged if the pool's budget is
- * full. Abort without memory, as g_malloc(). Not for sizes that a peer chooses. */
-TpsBuffer *tps_buffer_new (gsize n_bytes);
+/* As tps_buffer_new(), but filled with zeros. Neither is charged if the pool's budget is full. */
 TpsBuffer *tps_buffer_new_zeroed (gsize n_bytes);
 
 /* Returns a copy of `n_bytes`, possibly 0. A copy of at most TPS_BUFFER_MAX_SMALL bytes comes from
@@ -96,25 +94,14 @@ TpsBuffer *tps_buffer_new_copy (gconstpointer data, gsize n_bytes);
 /* Returns the bytes of memory that such a copy takes, including its header and rounding. */
 gsize tps_buffer_get_copy_cost (gsize n_bytes);
 
-/* Wraps foreign memory of `device` (NULL = host memory). `free_func` (may be NULL) is called with
- * `user_data` when the last reference is released. */
-TpsBuffer *tps_buffer_new_foreign (gpointer data, gsize n_bytes, TpsDevice *device,
-                                   GDestroyNotify free_func, gpointer user_data);
-
 /* Wraps memory that another process maps and may change at any time. This process must not write to
  * it, unless it was offered for results. Never exclusive. The owner of the memory waits for the
  * last reference, so it must be released as soon as the request is served. */
 TpsBuffer *tps_buffer_new_shared (gconstpointer data, gsize n_bytes, GDestroyNotify free_func,
                                   gpointer user_data);
 
-/* Takes and releases a reference. Thread: any. */
-TpsBuffer *tps_buffer_ref (TpsBuffer *buffer);
-void tps_buffer_unref (TpsBuffer *buffer);
-
-/* Return the data, their size in bytes, and their device (NULL = the host). Borrowed. A writer must
- * have the only reference (tps_buffer_is_exclusive()). */
-guint8 *tps_buffer_get_data (const TpsBuffer *buffer);
-gsize tps_buffer_get_size (const TpsBuffer *buffer);
+/* Returns the device of the data, borrowed (NULL = the host). A writer of the data must have the
+ * only reference (tps_buffer_is_exclusive()), or coordinate with the readers. */
 TpsDevice *tps_buffer_get_device (const TpsBuffer *buffer);
 
 /* Returns TRUE if the caller has the only reference and no other process maps the memory. */
@@ -123,7 +110,6 @@ gboolean tps_buffer_is_exclusive (TpsBuffer *buffer);
 /* Returns TRUE if the buffer came from tps_buffer_new_shared(). */
 gboolean tps_buffer_is_shared (const TpsBuffer *buffer);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsBuffer, tps_buffer_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsBufferPool, tps_buffer_pool_unref)
 
 G_END_DECLS

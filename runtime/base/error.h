@@ -1,60 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The one error domain of ThriftPS. Codes are grouped by the extent of the damage; callers must
- * decide by tps_error_damage(), not by lists of codes. The codes of the first group are those of
- * the wire's ErrorCode plus TPS_ERROR_WIRE_BASE. The function that detects an error sets it; all
- * others pass it on. */
+/* The one error domain of ThriftPS, and its codes on the wire. The function that detects an error
+ * sets it, once; all other functions pass it on.
+ */
 
 #pragma once
 
-#include <glib.h>
+#include <thriftps/error.h>
 
 G_BEGIN_DECLS
 
-#define TPS_ERROR (tps_error_quark ())
+/* TpsErrorCode of a request minus the wire's ErrorCode. */
 #define TPS_ERROR_WIRE_BASE 100
-
-typedef enum
-{
-  /* This request is wrong or cannot be served; other requests are not affected. */
-  TPS_ERROR_INVALID_ARGUMENT = 101,
-  TPS_ERROR_NOT_FOUND = 102,
-  TPS_ERROR_ALREADY_EXISTS = 103,
-  TPS_ERROR_STALE = 104,
-  TPS_ERROR_DUPLICATE = 105,
-  TPS_ERROR_DEADLINE_EXCEEDED = 106,
-  TPS_ERROR_RESOURCE_EXHAUSTED = 107,
-  TPS_ERROR_UNAVAILABLE = 108,
-  TPS_ERROR_ABORTED = 109,
-  TPS_ERROR_UNAUTHENTICATED = 110,
-  TPS_ERROR_PERMISSION_DENIED = 111,
-  TPS_ERROR_INTERNAL = 112,
-
-  /* This connection must not be used again. */
-  TPS_ERROR_CONNECTION_LOST = 201,
-  TPS_ERROR_PROTOCOL = 202,
-
-  /* This process group must not be used again. */
-  TPS_ERROR_GROUP_BROKEN = 301,
-
-  /* This device must not be used again. */
-  TPS_ERROR_DEVICE_LOST = 401,
-} TpsErrorCode;
-
-typedef enum
-{
-  TPS_DAMAGE_REQUEST = 1,
-  TPS_DAMAGE_CONNECTION = 2,
-  TPS_DAMAGE_GROUP = 3,
-  TPS_DAMAGE_DEVICE = 4,
-} TpsDamage;
-
-/* Returns the domain TPS_ERROR. */
-GQuark tps_error_quark (void);
-
-/* Returns the extent of the damage of an error. An error of a different domain counts as
- * TPS_DAMAGE_REQUEST. Thread: any. */
-TpsDamage tps_error_damage (const GError *error);
 
 /* Returns the wire's ErrorCode number (1..12) for `error`: UNAVAILABLE for lost connections, groups
  * and devices, INTERNAL for an error of a different domain. Thread: any. */
@@ -62,14 +19,6 @@ gint tps_error_to_wire_code (const GError *error);
 
 /* The TpsErrorCode for a wire number; TPS_ERROR_INTERNAL for an unknown one. Thread: any. */
 TpsErrorCode tps_error_from_wire_code (gint wire_code);
-
-/* The wire's name of a code, e.g. "DEADLINE_EXCEEDED"; static. Thread: any. */
-const gchar *tps_error_code_name (gint code);
-
-/* Return and set the milliseconds after which the request should be tried again; -1 = not given.
- * `error` must be of the domain TPS_ERROR. Thread: one at a time. */
-gint tps_error_get_retry_after_ms (const GError *error);
-void tps_error_set_retry_after_ms (GError *error, gint retry_after_ms);
 
 /* The delay for a request that was refused because other requests hold the memory it needs. */
 #define TPS_RETRY_AFTER_MS 100

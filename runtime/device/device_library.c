@@ -11,7 +11,6 @@
 #include "runtime/base/error.h"
 #include "runtime/base/module.h"
 #include "runtime/base/sync.h"
-#include "runtime/base/version.h"
 
 #define LIBRARY_NAME "libtps_cuda.so"
 #define DRIVER_NAME "libcuda.so.1"

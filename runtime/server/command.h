@@ -34,6 +34,14 @@ typedef enum
   TPS_COMMAND_ASSIGN_ROWS = 8,
 } TpsCommandKind;
 
+/* The moment of a record; 0 = unknown. The epoch is never lower than in the record before, and the
+ * time only if that record has no epoch. */
+typedef struct
+{
+  guint32 epoch;  /* of the data directory: see runtime/server/durable/FORMAT.md */
+  gint64 time_ms; /* since 1970 in UTC, by the clock of the server */
+} TpsMoment;
+
 /* The push id of a command, or of a push that an update answers. */
 typedef struct
 {
@@ -91,9 +99,8 @@ typedef struct
 
 typedef struct
 {
-  gint64 lsn; /* from 1, without gaps */
-  gint64
-      time_ms; /* of the record, since 1970 in UTC; 0 = unknown. The state does not depend on it */
+  gint64 lsn;       /* from 1, without gaps */
+  TpsMoment moment; /* of the record. The state does not depend on it */
   TpsCommandKind kind;
   TpsCommandId id;
   /* The request was answered with an error. Its push id counts as unused, unless a table has taken

@@ -1,31 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Element types. The numeric values are part of the wire format. */
+/* Element types. */
 
 #pragma once
 
-#include <glib.h>
+#include <thriftps/tensor.h>
 
 G_BEGIN_DECLS
 
-typedef enum
-{
-  TPS_DTYPE_FLOAT32 = 1,
-  TPS_DTYPE_FLOAT64 = 2,
-  TPS_DTYPE_FLOAT16 = 3,
-  TPS_DTYPE_BFLOAT16 = 4,
-  TPS_DTYPE_INT32 = 5,
-  TPS_DTYPE_INT64 = 6,
-} TpsDType;
-
-/* Returns TRUE if `value` is one of the types above. */
+/* Returns TRUE if `value` is a TpsDType. */
 gboolean tps_dtype_is_valid (gint value);
-
-/* Returns the size of an element in bytes. `dtype` must be valid. */
-gsize tps_dtype_size (TpsDType dtype);
-
-/* Returns the name, such as "FLOAT32", or "UNKNOWN" for an invalid value. Static. */
-const gchar *tps_dtype_name (TpsDType dtype);
 
 /* Returns TRUE for floating-point types. `dtype` must be valid. */
 gboolean tps_dtype_is_floating (TpsDType dtype);

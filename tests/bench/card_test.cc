@@ -66,17 +66,6 @@ protected:
   GError *error_ = nullptr;
 };
 
-TEST_F (Card, NamesItsRole)
-{
-  g_autoptr (TpsCard) card = Receive ("trainer1", {});
-
-  EXPECT_STREQ (tps_card_get (card, "job"), "blue");
-  EXPECT_STREQ (tps_card_get (card, "program"), "parameter_server");
-  EXPECT_STREQ (tps_card_get (card, "name"), "trainer1");
-  EXPECT_STREQ (tps_card_get (card, "address"), "10.0.0.1:4013");
-  EXPECT_STREQ (tps_card_get (card, "colour"), "");
-}
-
 TEST_F (Card, TwoProcessesHaveTwoNonces)
 {
   g_autoptr (TpsCard) one = Receive ("trainer1", {});
@@ -85,36 +74,9 @@ TEST_F (Card, TwoProcessesHaveTwoNonces)
   EXPECT_STRNE (tps_card_get (one, "nonce"), tps_card_get (other, "nonce"));
 }
 
-TEST_F (Card, EqualFlagsFit)
-{
-  EXPECT_EQ (Check ({ "reduce=mean", "seed=1" }, { "seed=1", "reduce=mean" }), "");
-  EXPECT_EQ (Check ({}, {}), "");
-}
-
 TEST_F (Card, FlagsOfOneProcessMayDiffer)
 {
   EXPECT_EQ (Check ({ "bind=10.0.0.1", "master-addr=host4" }, { "bind=", "port-range=1-2" }), "");
-}
-
-TEST_F (Card, EveryDifferenceIsNamedWithBothValues)
-{
-  EXPECT_EQ (
-      Check ({ "reduce=sum", "seed=1", "epochs=2" }, { "reduce=mean", "seed=1", "epochs=3" }),
-      "--reduce=sum, the master has --reduce=mean; --epochs=2, the master has --epochs=3");
-}
-
-TEST_F (Card, AFlagThatOneSideLacksIsNamed)
-{
-  EXPECT_EQ (Check ({ "new=1" }, {}), "--new=1, which the master does not have");
-  EXPECT_EQ (Check ({}, { "new=1" }), "no --new, the master has --new=1");
-}
-
-TEST_F (Card, NamesThatBeginAlikeAreTwo)
-{
-  EXPECT_EQ (Check ({ "batch=1", "batch-size=2" }, { "batch-size=2", "batch=1" }), "");
-  EXPECT_EQ (
-      Check ({ "batch=1" }, { "batch-size=1" }),
-      "--batch=1, which the master does not have; no --batch-size, the master has --batch-size=1");
 }
 
 TEST_F (Card, ValuesMayHoldAnything)

@@ -82,15 +82,6 @@ TEST_F (Options, WithoutFlagsAreTheMainJob)
   EXPECT_EQ (tps_world_get_size (&options_.world), 4u);
 }
 
-TEST_F (Options, SharedMemoryCanBeSwitchedOff)
-{
-  ASSERT_EQ (Parse ({ "--no-shared-memory" }), TPS_BENCH_RUN);
-  EXPECT_STREQ (tps_world_get_transport_title (&options_.world), "Unix sockets");
-  tps_bench_options_clear (&options_);
-  ASSERT_EQ (Parse ({ "--transport=tcp" }), TPS_BENCH_RUN);
-  EXPECT_STREQ (tps_world_get_transport_title (&options_.world), "TCP");
-}
-
 TEST_F (Options, BucketsTravelInPiecesBetweenHostsOnly)
 {
   for (const char *transport : { "--transport=unix", "--transport=tcp" })
@@ -115,30 +106,9 @@ TEST_F (Options, BucketsTravelInPiecesBetweenHostsOnly)
   EXPECT_EQ (options_.piece_kib, 64);
 }
 
-TEST_F (Options, TakeUnderscoresInNamesAndKeepThemInValues)
-{
-  ASSERT_EQ (Parse ({ "--batch_size=4", "--ddp_hook", "sparse_rpc_hook", "--rpc-timeout=7" }),
-             TPS_BENCH_RUN);
-  EXPECT_EQ (options_.batch_size, 4);
-  EXPECT_STREQ (options_.ddp_hook, "sparse_rpc_hook");
-  EXPECT_EQ (options_.world.rpc_timeout, 7);
-}
-
 TEST_F (Options, RefuseZeroServersForATrainerThatNeedsThem)
 {
   ExpectBad ({ "--nserver=0" }, "sends gradients to servers");
-}
-TEST_F (Options, RefuseUnknownFlags)
-{
-  ExpectBad ({ "--nosuch=1" }, "nosuch");
-}
-TEST_F (Options, RefuseStrayArguments)
-{
-  ExpectBad ({ "stray" }, "stray");
-}
-TEST_F (Options, RefuseNumbersOutOfRange)
-{
-  ExpectBad ({ "--batch-size=0" }, "--batch-size=0: expected 1 to");
 }
 TEST_F (Options, RefuseUnknownWords)
 {
@@ -222,42 +192,12 @@ TEST_F (Options, AllreduceNeedsNoServer)
   ASSERT_EQ (Parse ({ "--nserver=0", "--ddp-hook=allreduce_hook" }), TPS_BENCH_RUN);
 }
 
-TEST_F (Options, TakeRankAndMasterFromTorchrunsEnvironment)
-{
-  setenv ("RANK", "1", 1);
-  setenv ("WORLD_SIZE", "4", 1);
-  setenv ("MASTER_ADDR", "10.0.0.1", 1);
-  setenv ("MASTER_PORT", "4000", 1);
-  ASSERT_EQ (Parse ({}), TPS_BENCH_RUN);
-  EXPECT_EQ (options_.world.rank, 1);
-  EXPECT_STREQ (options_.world.master_addr, "10.0.0.1");
-  EXPECT_EQ (options_.world.master_port, 4000);
-  EXPECT_STREQ (options_.world.transport, "tcp");
-}
-
-TEST_F (Options, TakeRankFromSlurm)
-{
-  setenv ("SLURM_PROCID", "3", 1);
-  setenv ("SLURM_NTASKS", "4", 1);
-  ASSERT_EQ (Parse ({}), TPS_BENCH_RUN);
-  EXPECT_EQ (options_.world.rank, 3);
-  EXPECT_EQ (options_.world.master_port, 29500);
-}
-
 TEST_F (Options, LaunchAllInsideASlurmJobOfOneTask)
 {
   setenv ("SLURM_PROCID", "0", 1);
   setenv ("SLURM_NTASKS", "1", 1);
   ASSERT_EQ (Parse ({}), TPS_BENCH_RUN);
   EXPECT_EQ (options_.world.rank, -1);
-}
-
-TEST_F (Options, RefuseABadPortOfTheEnvironment)
-{
-  setenv ("RANK", "1", 1);
-  setenv ("WORLD_SIZE", "4", 1);
-  setenv ("MASTER_PORT", "tcp://10.0.0.1:29500", 1);
-  ExpectBad ({}, "MASTER_PORT=tcp://10.0.0.1:29500");
 }
 
 TEST_F (Options, FlagsWinOverTheEnvironment)
@@ -267,20 +207,6 @@ TEST_F (Options, FlagsWinOverTheEnvironment)
   ASSERT_EQ (Parse ({ "--rank=2", "--master-addr=here" }), TPS_BENCH_RUN);
   EXPECT_EQ (options_.world.rank, 2);
   EXPECT_STREQ (options_.world.master_addr, "here");
-}
-
-TEST_F (Options, NameTheBadVariableOfTheEnvironment)
-{
-  setenv ("RANK", "first", 1);
-  setenv ("WORLD_SIZE", "4", 1);
-  ExpectBad ({}, "RANK=first");
-}
-
-TEST_F (Options, ResolvePathsAgainstTheUsersFolder)
-{
-  setenv ("BUILD_WORKING_DIRECTORY", "/somewhere", 1);
-  ASSERT_EQ (Parse ({ "--json=out.json" }), TPS_BENCH_RUN);
-  EXPECT_STREQ (options_.run.json, "/somewhere/out.json");
 }
 
 class Names : public Options
@@ -299,40 +225,6 @@ protected:
 TEST_F (Names, OfTheDefaultsAreKnown)
 {
   EXPECT_EQ (Check ("--seed=1"), "");
-}
-
-TEST_F (Names, ThatAreUnknownAreRefusedWithTheFlagAndTheKnownNames)
-{
-  const struct
-  {
-    std::string flag, known;
-  } cases[] = {
-    { "--trainer", "DdpTrainer" },
-    { "--server", "AverageBatchParameterServer" },
-    { "--ddp-hook", "sparse_rpc_hook" },
-    { "--hook-state", "BasicHookState" },
-    { "--create-ddp-model", "basic_ddp_model" },
-    { "--create-criterion", "cel" },
-    { "--iteration-step", "basic_iteration_step" },
-    { "--preprocess-data", "preprocess_dummy_data" },
-    { "--backend", "gloo" },
-  };
-
-  for (const auto &one : cases)
-    {
-      std::string message = Check (one.flag + "=nobody");
-      EXPECT_EQ (message.find (one.flag + ": unknown"), 0u) << message;
-      EXPECT_NE (message.find (one.known), std::string::npos) << message;
-      TearDown ();
-      options_ = {};
-    }
-}
-
-TEST_F (Names, OfClassesInConfigurationFilesAreCheckedToo)
-{
-  ASSERT_EQ (Parse ({}), TPS_BENCH_RUN);
-  EXPECT_FALSE (tps_bench_check_names (&options_, "DummyData", "nobody", &error_));
-  EXPECT_NE (std::string (error_->message).find ("--model: unknown"), std::string::npos);
 }
 
 } // namespace

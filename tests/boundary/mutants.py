@@ -229,7 +229,7 @@ def compiles(tree, path, text, flags):
     """Whether the compiler accepts the changed file. A mutant that it refuses is no bug."""
     done = subprocess.run(
         ["clang", "-std=gnu11", "-D_GNU_SOURCE", "-DTPS_NO_TARGET_CLONES", "-fsyntax-only", "-w",
-         "-I", tree, *flags, "-x", "c", "-"],
+         "-I", tree, "-I", os.path.join(tree, "plugin/include"), *flags, "-x", "c", "-"],
         input='#line 1 "%s"\n' % path + text, cwd=tree, stderr=subprocess.PIPE, text=True)
     return done.returncode == 0, done.stderr
 

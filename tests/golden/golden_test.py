@@ -3,6 +3,7 @@
 
 import json
 import os
+import struct
 import subprocess
 import tarfile
 import tempfile
@@ -134,26 +135,60 @@ def kept_by_restarts(name):
                    for spec in workload.table_specs())
 
 
-class Maxima(GoldenTest):
-    """A record of a gradient of a maximum (Pooling.MAX), which only earlier servers applied."""
+class Refused(GoldenTest):
+    """Records of other versions, which this one cannot apply."""
 
-    def test_the_server_refuses_it_by_name(self):
-        done = subprocess.run(
-            [os.path.abspath(os.environ["THRIFTPS_SERVER"]), "--listen=127.0.0.1:0",
-             "--data-dir=" + self.unpack("maxima")],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=WAIT_S)
-        self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertIn("LSN %d: the record has a gradient of table maxima with pooling MAX"
-                      % EXPECTED["maxima"]["lsn"], done.stdout)
+    def assert_refused(self, data, message):
+        """The server exits with status 1. The tool proposes no cut, since the log is intact."""
+        for command in (["THRIFTPS_SERVER", "--listen=127.0.0.1:0", "--data-dir=" + data],
+                        ["THRIFTPS_LOG", "verify", os.path.join(data, "log")]):
+            done = subprocess.run([os.path.abspath(os.environ[command[0]])] + command[1:],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  timeout=WAIT_S)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn(message, done.stdout)
+            self.assertNotIn("truncate", done.stdout)
 
-    def test_the_tool_names_it_and_proposes_no_cut(self):
-        done = subprocess.run(
-            [os.path.abspath(os.environ["THRIFTPS_LOG"]), "verify",
-             os.path.join(self.unpack("maxima"), "log")],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertIn("with pooling MAX, which only earlier versions apply", done.stdout)
-        self.assertNotIn("truncate", done.stdout)
+    def test_the_gradient_of_a_maximum(self):
+        """Only earlier versions apply it."""
+        self.assert_refused(
+            self.unpack("maxima"), "LSN %d: the record has a gradient of table maxima with pooling "
+            "MAX, which only earlier versions apply" % EXPECTED["maxima"]["lsn"])
+
+    def test_a_kind_of_a_later_version(self):
+        data = self.unpack("log")
+        segment = "%020d.log" % 1
+        with open(os.path.join(data, "log", segment), "r+b") as file:
+            at, lsn = make_later_record(file)
+        self.assert_refused(
+            data, "%s at %d: LSN %d: the record has kind 9 (remove_rows) and flags 0, which this "
+            "version does not know: start the version that wrote the log, or a later one"
+            % (segment, at, lsn))
+
+
+def make_later_record(segment):
+    """Gives the last record of the segment another kind; returns its offset and LSN."""
+    data = bytearray(segment.read())
+    at = max(i for i in range(0, len(data), 64) if data[i:i + 4] == b"TPSR" and data[i + 32] != 0)
+    lsn, n_body = struct.unpack_from("<qQ", data, at + 8)
+    body = memoryview(data)[at + 64:at + 64 + n_body]
+    struct.pack_into("<H", data, at + 32, 9)
+    struct.pack_into("<I12s", body, 0, 11, b"remove_rows")
+    struct.pack_into("<I", data, at + 24, crc32c(body))
+    struct.pack_into("<I", data, at + 4, 0)
+    struct.pack_into("<I", data, at + 4, crc32c(data[at:at + 64]))
+    segment.seek(0)
+    segment.write(data)
+    return at, lsn
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ 0x82F63B78 * (crc & 1)
+    return crc ^ 0xFFFFFFFF
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ public.
 
 Angle brackets are for others' headers, quotes for ours, from the root of the tree
 ("runtime/tensor/tensor.h"). A .c file must include its own header first, which proves that
-the header is self-contained. Locks must be ours (runtime/base/sync.h), because GLib's are invisible
-to the thread sanitizer. Thrift's field numbers are in the descriptors of plugin/wire only.
+the header is self-contained. The public headers (plugin/include) are an exception: everybody
+includes them as <thriftps/...>, and they are below all folders. Locks must be ours
+(runtime/base/sync.h), because GLib's are invisible to the thread sanitizer. Thrift's field numbers
 """
 
 import os
@@ -44,6 +45,10 @@ LAW = {
         (SOCKET, "runtime/ has no sockets"),
         (CUDA, "CUDA lives in cuda/"),
         (TESTS, "nothing includes tests/"),
+        (r"<thriftps/(?!(error|tensor|tables|service)\.h)", "runtime/ does not know Thrift"),
+    ),
+    "plugin/include": (
+        (r'"|<(?!glib\.h|thriftps/)', "public headers include GLib and each other"),
     ),
     "runtime/trainer": ((r'"runtime/server/(averaging|model|tables)/',
                          "trainers reach servers through runtime/ports"),),
@@ -344,6 +349,14 @@ class IncludeLaw(unittest.TestCase):
             self.assert_refused("bench/a.c", '#include "plugin/%s/b.h"\n' % private)
         self.assert_allowed("bench/a.c",
                             '#include "plugin/client/client.h"\n#include "ParameterServer.h"\n')
+
+    def test_public_headers(self):
+        for line in ('"runtime/tensor/tensor.h"', '"thriftps/error.h"', "<stdint.h>"):
+            self.assert_refused("plugin/include/thriftps/a.h", "#include %s\n" % line)
+        self.assert_allowed("plugin/include/thriftps/a.h",
+                            "#include <glib.h>\n#include <thriftps/error.h>\n")
+        self.assert_refused("runtime/a.c", "#include <thriftps/client.h>\n")
+        self.assert_allowed("runtime/a.c", "#include <thriftps/error.h>\n")
 
     def test_quotes(self):
         self.assert_refused("plugin/a.c", "#include <runtime/tensor/tensor.h>\n",

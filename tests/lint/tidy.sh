@@ -38,7 +38,7 @@ export PYTHONPATH=thrift:plugin/wire PYTHONDONTWRITEBYTECODE=1
 /usr/bin/python3 plugin/glib/handlers.py "$generated"/plugin/glib/handlers.{h,c} "$generated"/json/*
 
 read -ra packages < <(pkg-config --cflags thrift_c_glib gio-2.0 json-glib-1.0 openblas libxxhash libsoup-3.0)
-flags=(-std=c11 -D_GNU_SOURCE -DTPS_NO_TARGET_CLONES -pthread -iquote . -iquote "$generated" -isystem "$generated")
+flags=(-std=c11 -D_GNU_SOURCE -DTPS_NO_TARGET_CLONES -pthread -iquote . -Iplugin/include -iquote "$generated" -isystem "$generated")
 for flag in "${packages[@]}"; do
   flags+=("${flag/#-I/-isystem}")
 done

@@ -4,7 +4,6 @@ every transport and protocol."""
 
 import os
 import re
-import time
 import unittest
 import urllib.request
 
@@ -44,6 +43,9 @@ BAD_GRADIENTS = [
      "shape"),
     ("negative weight", Gradient(dense=tensor([1]), weight=-1.0), "weight"),
     ("weight that is no number", Gradient(dense=tensor([1]), weight=float("nan")), "weight"),
+    ("infinite weight", Gradient(dense=tensor([1]), weight=float("inf")), "weight"),
+    ("weight beyond FLOAT32", Gradient(dense=tensor([1]), weight=1e40), "weight"),
+    ("weight that is zero as FLOAT32", Gradient(dense=tensor([1]), weight=1e-46), "weight"),
 ]
 
 
@@ -243,11 +245,9 @@ class Others(ErrorTest):
         for way in TALKS:
             with self.subTest(way=way), Server("--ntrainer=2") as server:
                 with Waiting(server.address, 0, 0, 0, dense([1]), way) as waiting:
-                    started = time.monotonic()
                     server.terminate()
                     self.assert_fails(ErrorCode.UNAVAILABLE, waiting.wait)
                     self.assertEqual(server.process.wait(WAIT_S), 0)
-                    self.assertLess(time.monotonic() - started, 20)
 
     def test_signal_right_after_the_start(self):
         for _ in range(20):

@@ -10,7 +10,7 @@ import math
 import os
 import struct
 
-HEAD = struct.Struct("<4sIqQIIHH28x")
+HEAD = struct.Struct("<4sIqQIIHHI24x")
 HOLE, CREATE_TABLE, DROP_TABLE, APPLY_ROWS, APPLY_BAGS = range(5)
 ASSIGN_ROWS = 8
 SKIPPED = 1
@@ -172,6 +172,7 @@ class Follower:
     def __init__(self):
         self.log = None
         self.next_lsn = 1
+        self.epoch = 0
         self.tables = {}
         self.kinds = set()
 
@@ -199,7 +200,8 @@ class Follower:
 
     def take(self, data, at):
         """Checks and applies a record; returns its length."""
-        magic, head_crc, lsn, n_body, body_crc, n_fields, kind, _ = HEAD.unpack_from(data, at)
+        (magic, head_crc, lsn, n_body, body_crc, n_fields, kind, _,
+         epoch) = HEAD.unpack_from(data, at)
         head = data[at:at + 4] + bytes(4) + data[at + 8:at + HEAD.size]
         body = data[at + HEAD.size:at + HEAD.size + n_body]
         if magic != b"TPSR" or crc32c(head) != head_crc:
@@ -208,10 +210,12 @@ class Follower:
             raise Damaged("the record at %d of the batch" % at)
         if lsn != self.next_lsn:
             raise Damaged("LSN %d instead of %d" % (lsn, self.next_lsn))
+        if epoch < self.epoch:
+            raise Damaged("epoch %d after %d" % (epoch, self.epoch))
         if kind != HOLE:
             self.apply(lsn, kind, Body(body, n_fields))
         self.kinds.add(kind)
-        self.next_lsn = lsn + 1
+        self.next_lsn, self.epoch = lsn + 1, epoch
         return HEAD.size + n_body
 
     def apply(self, lsn, kind, body):

@@ -141,6 +141,8 @@ class Methods(unittest.TestCase):
 BAD_QUERIES = [
     ("index too large", query([1, ROWS], [0]), ("indices[1]", "100")),
     ("negative index", query([-1], [0]), ("indices[0]", "-1")),
+    ("the largest index", query([2 ** 63 - 1], [0]), ("indices[0]",)),
+    ("a negative offset", query([1, 2], [0, -1]), ("offsets[1]",)),
     ("offsets that do not begin with 0", query([1, 2], [1]), ("offsets[0]",)),
     ("offsets that do not ascend", query([1, 2], [0, 2, 1]), ("offsets[2]",)),
     ("an offset beyond the indices", query([1, 2], [0, 3]), ("offsets[1]",)),
@@ -171,6 +173,10 @@ BAD_GRADIENTS = [
 
 BAD_SPECS = [
     ("no rows", spec("new", rows=0), ("rows",)),
+    ("negative rows", spec("new", rows=-5), ("rows",)),
+    ("more rows than memory has addresses", spec("new", rows=2 ** 63 - 1, dim=2 ** 31 - 1),
+     ("rows",)),
+    ("no name", spec(""), ("name",)),
     ("no columns", spec("new", dim=0), ("dim",)),
     ("integers", spec("new", dtype=DType.INT64), ("INT64",)),
     ("unknown dtype", spec("new", dtype=77), ("77",)),

@@ -66,7 +66,8 @@ class Additions(unittest.TestCase):
         flags = subprocess.run(["pkg-config", "--cflags", "glib-2.0"], check=True, text=True,
                                stdout=subprocess.PIPE).stdout.split()
         subprocess.run(["gcc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Werror", "-fsyntax-only",
-                        "-iquote", self.folder, "-iquote", ".", *flags, path], check=True)
+                        "-iquote", self.folder, "-iquote", ".", "-Iplugin/include", *flags,
+                        path], check=True)
 
     def test_additions_need_no_other_change(self):
         for path in glob.glob("thrift/*.thrift"):

@@ -5,10 +5,41 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "plugin/client/tables/remote_calls.h"
+#include "plugin/client/tables/lookup_plan.h"
+#include "plugin/client/tables/push_plan.h"
+#include "plugin/client/tables/row_split.h"
+#include "plugin/client/tables/servers.h"
 #include "plugin/wire/value_kinds.h"
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
+#include "runtime/base/outcome.h"
+
+/* The happy path of a lookup or push: the call is checked, and its tables are found. A plan
+ * (lookup_plan.h, push_plan.h) turns it into one request per server. servers.h sends the requests,
+ * all at the same time. When the last reply has arrived, the plan merges the replies on the I/O
+ * thread that received it, and `done` is called there.
+ *
+ * A call that fails before any request is sent ends by tps_servers_defer(), because `done` must not
+ * run inside the call.
+ *
+ * tps_remote_tables_free() first cancels all clients, so that all calls in flight end with ABORTED.
+ * It then waits until all calls have ended, because the end of a call on one client may start a
+ * request on a different client. Only then does it free the clients.
+ *
+ * Locks: only `lock`, which must not be held during calls of functions other than those of the hash
+ * table. */
+
+struct TpsRemoteTables
+{
+  TpsTableClient base; /* its ops are set by tps_remote_tables_as_client() */
+  TpsServers servers;
+  gchar *client;
+  gboolean exact;
+  atomic_int_fast64_t n_pushes;
+
+  TpsMutex lock;      /* guards the next line */
+  GHashTable *tables; /* TpsPlacedTable by name */
+};
 
 /* ---- creation and release ------------------------------------------------------------------- */
 
@@ -76,9 +107,55 @@ tps_remote_tables_free (TpsRemoteTables *tables)
   g_free (tables);
 }
 
-/* ---- creation, dropping and discovery of tables --------------------------------------------- */
+/* ---- known tables --------------------------------------------------------------------------- */
 
-/* Creation, dropping and discovery of tables. All of these calls wait. */
+/* Adds the table to the known tables, and takes ownership of the reference. Replaces a table of the
+ * same name. */
+static void
+add_table (TpsRemoteTables *tables, TpsPlacedTable *table)
+{
+  tps_mutex_lock (&tables->lock);
+  g_hash_table_replace (tables->tables, table->spec.name, table); /* the value owns the key */
+  tps_mutex_unlock (&tables->lock);
+}
+
+/* Removes the table from the known tables, unless its name belongs to a different table by now. */
+static void
+remove_table (TpsRemoteTables *tables, const TpsPlacedTable *table)
+{
+  tps_mutex_lock (&tables->lock);
+  if (g_hash_table_lookup (tables->tables, table->spec.name) == table)
+    g_hash_table_remove (tables->tables, table->spec.name);
+  tps_mutex_unlock (&tables->lock);
+}
+
+/* Must be called with the lock held. */
+static TpsPlacedTable *
+find_locked (TpsRemoteTables *tables, const gchar *name, GError **error)
+{
+  TpsPlacedTable *table = name != NULL ? g_hash_table_lookup (tables->tables, name) : NULL;
+
+  if (table != NULL)
+    return tps_placed_table_ref (table);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
+               "table %s is not known here: it was neither created nor discovered",
+               name != NULL ? name : "(none)");
+  return NULL;
+}
+
+/* Returns a reference to the table with this name. Errors: NOT_FOUND. */
+static TpsPlacedTable *
+find_table (TpsRemoteTables *tables, const gchar *name, GError **error)
+{
+  TpsPlacedTable *table;
+
+  tps_mutex_lock (&tables->lock);
+  table = find_locked (tables, name, error);
+  tps_mutex_unlock (&tables->lock);
+  return table;
+}
+
+/* ---- requests that wait --------------------------------------------------------------------- */
 
 /* The minimum time in which a failed creation may drop its parts, even after its deadline. */
 #define ROLLBACK_NS ((gint64) 2 * 1000000000)
@@ -162,17 +239,17 @@ lists_free (Lists *lists)
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Lists, lists_free)
 
-/* Reads the tables of a server. Absent fields get their defaults, as in a creation. */
+/* Takes the tables of a server. Absent fields get their defaults, as in a creation. */
 static gboolean
-read_list (TpsReader *in, TpsWireType type, gpointer result, GError **error)
+take_list (gpointer result, gpointer user_data, GError **error)
 {
-  TpsTableSpecs *list = result;
-  gboolean ok = tps_rpc_read_result (&tps_list_tables_rpc, in, type, list, error);
+  TpsTableSpecs *list = user_data;
+  gboolean ok = TRUE;
 
+  *list = *(TpsTableSpecs *) result;
+  *(TpsTableSpecs *) result = (TpsTableSpecs) { 0 };
   for (guint i = 0; ok && i < list->n_specs; i++)
     ok = tps_table_spec_resolve (&list->specs[i], error);
-  if (!ok)
-    tps_table_specs_clear (list);
   return ok;
 }
 
@@ -190,8 +267,8 @@ ask_lists (TpsRemoteTables *tables, gint64 deadline_ns, GError **error)
     {
       TpsServerRequest *request = batch_add (batch, server);
 
-      request->read = read_list;
-      request->result = &lists->of[server];
+      request->take = take_list;
+      request->user_data = &lists->of[server];
     }
   if (batch_run (batch, &tps_list_tables_rpc, deadline_ns))
     return g_steal_pointer (&lists);
@@ -218,7 +295,7 @@ tps_remote_tables_discover (TpsRemoteTables *tables, gint64 deadline_ns, GError 
   if (found == NULL)
     return FALSE;
   for (guint i = 0; i < found->len; i++)
-    tps_remote_tables_add (tables, tps_placed_table_ref (found->pdata[i]));
+    add_table (tables, tps_placed_table_ref (found->pdata[i]));
   return TRUE;
 }
 
@@ -410,7 +487,7 @@ tps_remote_tables_create (TpsRemoteTables *tables, const TpsTableSpec *spec,
   if (!find_missing (tables, table, deadline_ns, is_missing, error)
       || !create_missing (tables, table, is_missing, deadline_ns, error))
     return FALSE;
-  tps_remote_tables_add (tables, g_steal_pointer (&table));
+  add_table (tables, g_steal_pointer (&table));
   return TRUE;
 }
 
@@ -430,7 +507,7 @@ gboolean
 tps_remote_tables_drop (TpsRemoteTables *tables, const gchar *name, gint64 deadline_ns,
                         GError **error)
 {
-  g_autoptr (TpsPlacedTable) table = tps_remote_tables_find (tables, name, error);
+  g_autoptr (TpsPlacedTable) table = find_table (tables, name, error);
   g_autoptr (Batch) batch = batch_new (tables);
 
   if (table == NULL)
@@ -445,59 +522,709 @@ tps_remote_tables_drop (TpsRemoteTables *tables, const gchar *name, gint64 deadl
   forgive_not_found (batch);
   if (!batch_propagate (batch, error))
     return FALSE;
-  tps_remote_tables_remove (tables, table);
+  remove_table (tables, table);
   return TRUE;
 }
 
-/* ---- synchronous calls ---------------------------------------------------------------------- */
+/* ---- checks of calls ------------------------------------------------------------------------ */
 
-/* The synchronous forms of the asynchronous calls. */
+static const TpsBagQuery *
+nth_query (const TpsBagQuery *queries, guint i, gsize stride)
+{
+  return (const TpsBagQuery *) (gconstpointer) ((const guint8 *) queries + i * stride);
+}
+
+static gboolean
+check_query (const TpsPlacedTable *table, const TpsBagQuery *query, const gchar *list, guint i,
+             GError **error)
+{
+  g_autofree gchar *query_name = g_strdup_printf ("%s[%u]", list, i);
+  g_autofree gchar *indices = g_strdup_printf ("%s.indices", query_name);
+
+  return tps_bag_query_check (query, query_name, error)
+         && tps_placed_table_check_rows (table, query->indices.data,
+                                         (gsize) query->indices.shape.dims[0], indices, error);
+}
+
+/* Finds the tables of all queries, with the lock taken once, and checks the queries and their
+ * rows. `stride` is the distance between queries in bytes; `list` is the name of the list in
+ * messages. Returns an array of references, which the caller owns. Errors: NOT_FOUND;
+ * INVALID_ARGUMENT, naming "LIST[2].indices[17]". */
+static GPtrArray *
+find_all (TpsRemoteTables *tables, const TpsBagQuery *queries, guint n_queries, gsize stride,
+          const gchar *list, GError **error)
+{
+  g_autoptr (GPtrArray) found = NULL;
+
+  found = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_placed_table_unref);
+  tps_mutex_lock (&tables->lock);
+  for (guint i = 0; found->len == i && i < n_queries; i++)
+    {
+      TpsPlacedTable *table = find_locked (tables, nth_query (queries, i, stride)->table, error);
+
+      if (table != NULL)
+        g_ptr_array_add (found, table);
+      else
+        g_prefix_error (error, "%s[%u]: ", list, i);
+    }
+  tps_mutex_unlock (&tables->lock);
+  if (found->len < n_queries)
+    return NULL;
+  for (guint i = 0; i < n_queries; i++)
+    if (!check_query (found->pdata[i], nth_query (queries, i, stride), list, i, error))
+      return NULL;
+  return g_steal_pointer (&found);
+}
+
+/* Returns TRUE if `indices` are INT64 [n] and lie in the table. Errors: INVALID_ARGUMENT. */
+static gboolean
+check_indices (const TpsPlacedTable *table, TpsTensorView indices, GError **error)
+{
+  g_autofree gchar *got = NULL;
+
+  if (indices.shape.dtype == TPS_DTYPE_INT64 && indices.shape.n_dims == 1
+      && (indices.data != NULL || indices.shape.dims[0] == 0))
+    return tps_placed_table_check_rows (table, indices.data, (gsize) indices.shape.dims[0],
+                                        "indices", error);
+  got = indices.shape.dtype == 0 ? g_strdup ("missing") : tps_shape_to_string (&indices.shape);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "indices: %s, expected a vector of INT64", got);
+  return FALSE;
+}
+
+/* ---- calls that fail before any request ----------------------------------------------------- */
+
+typedef struct
+{
+  TpsTablesLookedUp looked_up;
+  TpsTablesApplied applied;
+  gpointer user_data;
+  GError *error;
+} FailedCall;
+
+static void
+report (gpointer user_data, const GError *cancelled)
+{
+  FailedCall *call = user_data;
+  const GError *error = cancelled != NULL ? cancelled : call->error;
+
+  if (call->looked_up != NULL)
+    call->looked_up (call->user_data, NULL, error);
+  else
+    call->applied (call->user_data, error);
+  g_error_free (call->error);
+  g_free (call);
+}
+
+static void
+fail (TpsRemoteTables *tables, FailedCall call)
+{
+  tps_servers_defer (&tables->servers, report, g_memdup2 (&call, sizeof call));
+}
+
+/* End a call that failed before any request was sent: call `done` with the error later, on an
+ * I/O thread. They take ownership of the error. */
+static void
+fail_lookup (TpsRemoteTables *tables, TpsTablesLookedUp done, gpointer user_data, GError *error)
+{
+  fail (tables, (FailedCall) { .looked_up = done, .user_data = user_data, .error = error });
+}
+
+static void
+fail_push (TpsRemoteTables *tables, TpsTablesApplied done, gpointer user_data, GError *error)
+{
+  fail (tables, (FailedCall) { .applied = done, .user_data = user_data, .error = error });
+}
+
+/* Calls `done`, and releases the tensors that `done` has not taken. */
+static void
+give_outputs (TpsTablesLookedUp done, gpointer user_data, TpsTensor *outputs, guint n_outputs)
+{
+  done (user_data, outputs, NULL);
+  for (guint i = 0; i < n_outputs; i++)
+    tps_tensor_clear (&outputs[i]);
+}
+
+/* ---- requests of a plan --------------------------------------------------------------------- */
+
+/* Called once, on an I/O thread, when all requests have ended. `error` is borrowed; NULL = all
+ * replies are in the plan. */
+typedef void (*PlanAnswered) (gpointer user_data, const GError *error);
+
+typedef struct
+{
+  TpsLookupPlan *plan;
+  guint server;
+  TpsLookupBagsArguments arguments; /* borrows from the plan */
+} ServerPart;
+
+typedef struct
+{
+  TpsServers *servers;
+  guint n_parts;
+  ServerPart *parts;
+  TpsServerRequest *requests;
+  PlanAnswered answered;
+  gpointer user_data;
+} Sending;
+
+static gboolean
+take_answer (gpointer result, gpointer user_data, GError **error)
+{
+  const TpsTensorList *list = result;
+  ServerPart *part = user_data;
+
+  return tps_lookup_plan_take_answer (part->plan, part->server, list->tensors, list->n_tensors,
+                                      error);
+}
+
+static void
+on_answered (gpointer user_data, GError *const *errors)
+{
+  Sending *sending = user_data;
+  g_autoptr (GError) error = tps_servers_dup_error (sending->servers, sending->requests,
+                                                    sending->n_parts, errors, FALSE);
+
+  sending->answered (sending->user_data, error);
+  g_free (sending->parts);
+  g_free (sending->requests);
+  g_free (sending);
+}
+
+static void
+add_part (Sending *sending, TpsLookupPlan *plan, guint server)
+{
+  const GArray *queries = plan->requests[server].queries;
+  ServerPart *part = &sending->parts[sending->n_parts];
+
+  if (queries->len == 0)
+    return;
+  part->plan = plan;
+  part->server = server;
+  part->arguments.n_queries = queries->len;
+  part->arguments.queries = &g_array_index (queries, TpsBagQuery, 0);
+  sending->requests[sending->n_parts++] = (TpsServerRequest) {
+    .server = server,
+    .arguments = &part->arguments,
+    .take = take_answer,
+    .user_data = part,
+  };
+}
+
+/* Sends the requests of `plan`, which is borrowed until `answered`. `answered` is never called
+ * before this returns. */
+static void
+send_plan (TpsLookupPlan *plan, TpsServers *servers, gint64 deadline_ns, PlanAnswered answered,
+           gpointer user_data)
+{
+  Sending *sending = g_new0 (Sending, 1);
+
+  sending->servers = servers;
+  sending->parts = g_new0 (ServerPart, plan->n_servers);
+  sending->requests = g_new0 (TpsServerRequest, plan->n_servers);
+  sending->answered = answered;
+  sending->user_data = user_data;
+  for (guint server = 0; server < plan->n_servers; server++)
+    add_part (sending, plan, server);
+  tps_servers_call (servers, &tps_lookup_bags_rpc, sending->requests, sending->n_parts, deadline_ns,
+                    on_answered, sending);
+}
+
+/* ---- lookups of bags ------------------------------------------------------------------------ */
+
+typedef struct
+{
+  TpsLookupPlan *plan;
+  TpsTablesLookedUp done;
+  gpointer user_data;
+} BagLookup;
+
+static void
+on_bags_answered (gpointer user_data, const GError *error)
+{
+  BagLookup *lookup = user_data;
+  guint n_queries = lookup->plan->n_queries;
+  g_autofree TpsTensor *outputs = g_new0 (TpsTensor, 2 * n_queries + 1);
+
+  if (error == NULL)
+    {
+      tps_lookup_plan_finish (lookup->plan, outputs, outputs + n_queries);
+      give_outputs (lookup->done, lookup->user_data, outputs, 2 * n_queries);
+    }
+  else
+    lookup->done (lookup->user_data, NULL, error);
+  tps_lookup_plan_free (lookup->plan);
+  g_free (lookup);
+}
+
+void
+tps_remote_tables_lookup_bags (TpsRemoteTables *tables, const TpsBagQuery *queries, guint n_queries,
+                               gint64 deadline_ns, TpsTablesLookedUp done, gpointer user_data)
+{
+  GError *error = NULL;
+  g_autoptr (GPtrArray)
+      found = find_all (tables, queries, n_queries, sizeof queries[0], "queries", &error);
+  BagLookup *lookup;
+
+  if (found == NULL)
+    {
+      fail_lookup (tables, done, user_data, error);
+      return;
+    }
+  lookup = g_new (BagLookup, 1);
+  lookup->plan = tps_lookup_plan_new ((TpsPlacedTable *const *) found->pdata, queries, n_queries,
+                                      tables->exact ? TPS_SPLIT_EXACT : TPS_SPLIT_POOLED,
+                                      tables->servers.n_servers);
+  lookup->done = done;
+  lookup->user_data = user_data;
+  send_plan (lookup->plan, &tables->servers, deadline_ns, on_bags_answered, lookup);
+}
+
+/* ---- lookups of rows ------------------------------------------------------------------------ */
+
+typedef struct RowLookup RowLookup;
+
+typedef struct
+{
+  RowLookup *lookup;
+  guint part;
+  TpsLookupRowsArguments arguments; /* the name is borrowed */
+} RowsOfPart;
+
+struct RowLookup
+{
+  TpsServers *servers;
+  TpsRowSplit split;
+  RowsOfPart *parts;
+  TpsServerRequest *requests;
+  TpsTablesLookedUp done;
+  gpointer user_data;
+};
+
+static gboolean
+take_rows (gpointer rows, gpointer user_data, GError **error)
+{
+  RowsOfPart *part = user_data;
+
+  return tps_row_split_take_answer (&part->lookup->split, part->part, rows, error);
+}
+
+static void
+free_row_lookup (RowLookup *lookup)
+{
+  for (guint i = 0; i < lookup->split.n_parts; i++)
+    tps_tensor_clear (&lookup->parts[i].arguments.indices);
+  tps_row_split_clear (&lookup->split);
+  g_free (lookup->parts);
+  g_free (lookup->requests);
+  g_free (lookup);
+}
+
+static void
+on_rows_answered (gpointer user_data, GError *const *errors)
+{
+  RowLookup *lookup = user_data;
+  g_autoptr (GError) error = tps_servers_dup_error (lookup->servers, lookup->requests,
+                                                    lookup->split.n_parts, errors, FALSE);
+  g_auto (TpsTensor) rows = { 0 };
+
+  if (error == NULL)
+    {
+      tps_row_split_merge (&lookup->split, &rows);
+      give_outputs (lookup->done, lookup->user_data, &rows, 1);
+    }
+  else
+    lookup->done (lookup->user_data, NULL, error);
+  free_row_lookup (lookup);
+}
+
+static void
+add_rows_of_part (RowLookup *lookup, guint i)
+{
+  const TpsPlacedTable *table = lookup->split.table;
+  RowsOfPart *part = &lookup->parts[i];
+
+  part->lookup = lookup;
+  part->part = i;
+  part->arguments.table = table->spec.name;
+  tps_tensor_init_borrowed (&part->arguments.indices, lookup->split.parts[i].indices);
+  lookup->requests[i] = (TpsServerRequest) {
+    .server = table->servers[lookup->split.parts[i].shard],
+    .arguments = &part->arguments,
+    .take = take_rows,
+    .user_data = part,
+  };
+}
+
+void
+tps_remote_tables_lookup_rows (TpsRemoteTables *tables, const gchar *name, TpsTensorView indices,
+                               gint64 deadline_ns, TpsTablesLookedUp done, gpointer user_data)
+{
+  GError *error = NULL;
+  g_autoptr (TpsPlacedTable) table = find_table (tables, name, &error);
+  RowLookup *lookup;
+
+  if (table == NULL || !check_indices (table, indices, &error))
+    {
+      fail_lookup (tables, done, user_data, error);
+      return;
+    }
+  lookup = g_new0 (RowLookup, 1);
+  lookup->servers = &tables->servers;
+  lookup->done = done;
+  lookup->user_data = user_data;
+  tps_row_split_init (&lookup->split, table, indices, FALSE);
+  lookup->parts = g_new0 (RowsOfPart, lookup->split.n_parts);
+  lookup->requests = g_new0 (TpsServerRequest, lookup->split.n_parts);
+  for (guint i = 0; i < lookup->split.n_parts; i++)
+    add_rows_of_part (lookup, i);
+  tps_servers_call (&tables->servers, &tps_lookup_rows_rpc, lookup->requests, lookup->split.n_parts,
+                    deadline_ns, on_rows_answered, lookup);
+}
+
+/* Each request of a push has its own id, because servers do not share their records of ids. */
+static TpsPushId
+next_push (TpsRemoteTables *tables)
+{
+  return (TpsPushId) {
+    .client = tables->client,
+    .sequence = (gint64) atomic_fetch_add_explicit (&tables->n_pushes, 1, memory_order_relaxed) + 1,
+  };
+}
+
+static gboolean
+refuse_shape (TpsTensorView view, const gchar *name, const gchar *expected, GError **error)
+{
+  g_autofree gchar *got = view.shape.dtype == 0 ? g_strdup ("missing")
+                                                : tps_shape_to_string (&view.shape);
+
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: %s, expected %s", name, got,
+               expected);
+  return FALSE;
+}
+
+/* ---- pushes of bags ------------------------------------------------------------------------- */
+
+typedef struct
+{
+  TpsRemoteTables *tables;
+  TpsPushPlan *plan;
+  gint64 deadline_ns;
+  guint n_requests;
+  TpsApplyBagGradientsArguments *arguments; /* borrowed from the plan */
+  TpsServerRequest *requests;
+  TpsTablesApplied done;
+  gpointer user_data;
+} BagPush;
+
+static void
+finish_bag_push (BagPush *push, const GError *error)
+{
+  push->done (push->user_data, error);
+  tps_push_plan_free (push->plan);
+  g_free (push->arguments);
+  g_free (push->requests);
+  g_free (push);
+}
+
+static void
+on_bags_applied (gpointer user_data, GError *const *errors)
+{
+  BagPush *push = user_data;
+  g_autoptr (GError) error = tps_servers_dup_error (&push->tables->servers, push->requests,
+                                                    push->n_requests, errors, TRUE);
+
+  finish_bag_push (push, error);
+}
+
+static void
+add_bag_request (BagPush *push, guint server)
+{
+  const GArray *gradients = push->plan->requests[server].gradients;
+  TpsApplyBagGradientsArguments *arguments = &push->arguments[push->n_requests];
+
+  if (gradients->len == 0)
+    return;
+  arguments->n_gradients = gradients->len;
+  arguments->gradients = &g_array_index (gradients, TpsBagGradient, 0);
+  arguments->push = next_push (push->tables);
+  push->requests[push->n_requests++] = (TpsServerRequest) {
+    .server = server,
+    .arguments = arguments,
+  };
+}
+
+static void
+send_bag_push (BagPush *push)
+{
+  TpsServers *servers = &push->tables->servers;
+
+  tps_push_plan_finish (push->plan);
+  push->arguments = g_new0 (TpsApplyBagGradientsArguments, servers->n_servers);
+  push->requests = g_new0 (TpsServerRequest, servers->n_servers);
+  for (guint server = 0; server < servers->n_servers; server++)
+    add_bag_request (push, server);
+  tps_servers_call (servers, &tps_apply_bag_gradients_rpc, push->requests, push->n_requests,
+                    push->deadline_ns, on_bags_applied, push);
+}
+
+static void
+on_maxima_found (gpointer user_data, const GError *error)
+{
+  BagPush *push = user_data;
+
+  if (error == NULL)
+    send_bag_push (push);
+  else
+    finish_bag_push (push, error);
+}
+
+/* Checks the maxima that the caller passes, if any. Every id other than -1 must be a row. */
+static gboolean
+check_maxima (const TpsBagGradient *gradient, guint i, const TpsPlacedTable *table, GError **error)
+{
+  gboolean is_max = gradient->query.pooling == TPS_POOLING_MAX;
+  gint64 rows = table->spec.shard.rows;
+  gint64 n_cells = tps_shape_n_elems (&gradient->gradient.shape);
+  TpsShape expected = gradient->gradient.shape;
+  const gint64 *ids = gradient->maxima.data;
+  g_autofree gchar *name = g_strdup_printf ("gradients[%u].maxima", i);
+  g_autofree gchar *wanted = NULL;
+
+  if (gradient->maxima.shape.dtype == 0)
+    return TRUE;
+  expected.dtype = TPS_DTYPE_INT64;
+  wanted = is_max ? tps_shape_to_string (&expected) : g_strdup ("none: the pooling is not MAX");
+  if (!is_max || !tps_shape_equal (&gradient->maxima.shape, &expected)
+      || (ids == NULL && n_cells > 0))
+    return refuse_shape (gradient->maxima, name, wanted, error);
+  for (gint64 cell = 0; cell < n_cells; cell++)
+    if (ids[cell] < -1 || ids[cell] >= rows)
+      {
+        g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s[%" G_GINT64_FORMAT "]: %" G_GINT64_FORMAT
+                     " is not in [-1, %" G_GINT64_FORMAT ") of table %s",
+                     name, cell, ids[cell], rows, table->spec.name);
+        return FALSE;
+      }
+  return TRUE;
+}
+
+static gboolean
+check_gradients (const TpsBagGradient *gradients, guint n_gradients, const GPtrArray *found,
+                 GError **error)
+{
+  for (guint i = 0; i < n_gradients; i++)
+    {
+      const TpsPlacedTable *table = found->pdata[i];
+      gint64 n_bags = gradients[i].query.offsets.shape.dims[0];
+      TpsShape expected = { .dtype = TPS_DTYPE_FLOAT32,
+                            .n_dims = 2,
+                            .dims = { n_bags, table->spec.dim } };
+      const TpsTensorView *gradient = &gradients[i].gradient;
+      g_autofree gchar *name = NULL, *wanted = NULL;
+
+      if (tps_shape_equal (&gradient->shape, &expected) && (gradient->data != NULL || n_bags == 0))
+        {
+          if (!check_maxima (&gradients[i], i, table, error))
+            return FALSE;
+          continue;
+        }
+      name = g_strdup_printf ("gradients[%u].gradient", i);
+      wanted = tps_shape_to_string (&expected);
+      return refuse_shape (*gradient, name, wanted, error);
+    }
+  return TRUE;
+}
+
+void
+tps_remote_tables_apply_bags (TpsRemoteTables *tables, const TpsBagGradient *gradients,
+                              guint n_gradients, gint64 deadline_ns, TpsTablesApplied done,
+                              gpointer user_data)
+{
+  GError *error = NULL;
+  g_autoptr (GPtrArray) found = NULL;
+  BagPush *push;
+
+  found = find_all (tables, n_gradients > 0 ? &gradients[0].query : NULL, n_gradients,
+                    sizeof gradients[0], "gradients", &error);
+  if (found == NULL || !check_gradients (gradients, n_gradients, found, &error))
+    {
+      fail_push (tables, done, user_data, error);
+      return;
+    }
+  push = g_new0 (BagPush, 1);
+  push->tables = tables;
+  push->deadline_ns = deadline_ns;
+  push->done = done;
+  push->user_data = user_data;
+  push->plan = tps_push_plan_new ((TpsPlacedTable *const *) found->pdata, gradients, n_gradients,
+                                  tables->servers.n_servers);
+  if (push->plan->rows != NULL)
+    send_plan (push->plan->rows, &tables->servers, deadline_ns, on_maxima_found, push);
+  else
+    send_bag_push (push);
+}
+
+/* ---- pushes of rows ------------------------------------------------------------------------- */
+
+/* Gradients of rows, or new values; either `gradients` or `assignments` is NULL. */
+typedef struct
+{
+  TpsServers *servers;
+  TpsRowSplit split;
+  TpsApplyRowGradientsArguments *gradients; /* names are borrowed, tensors owned */
+  TpsAssignRowsArguments *assignments;      /* the same */
+  TpsServerRequest *requests;
+  TpsTablesApplied done;
+  gpointer user_data;
+} RowPush;
+
+static void
+row_push_free (RowPush *push)
+{
+  for (guint i = 0; i < push->split.n_parts; i++)
+    if (push->assignments == NULL)
+      tps_gradient_clear (&push->gradients[i].gradient);
+    else
+      {
+        tps_tensor_clear (&push->assignments[i].indices);
+        tps_tensor_clear (&push->assignments[i].values);
+      }
+  tps_row_split_clear (&push->split);
+  g_free (push->gradients);
+  g_free (push->assignments);
+  g_free (push->requests);
+  g_free (push);
+}
+
+static void
+on_rows_applied (gpointer user_data, GError *const *errors)
+{
+  RowPush *push = user_data;
+  g_autoptr (GError) error = tps_servers_dup_error (push->servers, push->requests,
+                                                    push->split.n_parts, errors, TRUE);
+
+  push->done (push->user_data, error);
+  row_push_free (push);
+}
+
+static gconstpointer
+fill_gradient (TpsRemoteTables *tables, RowPush *push, guint i, TpsTensorView values)
+{
+  TpsApplyRowGradientsArguments *arguments = &push->gradients[i];
+  TpsGradient *gradient = &arguments->gradient;
+
+  arguments->table = push->split.table->spec.name;
+  arguments->push = next_push (tables);
+  gradient->kind = TPS_GRADIENT_SPARSE;
+  gradient->weight = 1;
+  gradient->rows = push->split.table->spec.shard.rows;
+  tps_tensor_init_borrowed (&gradient->indices, push->split.parts[i].indices);
+  tps_row_split_gather (&push->split, i, values, &gradient->values);
+  return arguments;
+}
+
+static gconstpointer
+fill_assignment (TpsRemoteTables *tables, RowPush *push, guint i, TpsTensorView values)
+{
+  TpsAssignRowsArguments *arguments = &push->assignments[i];
+
+  arguments->table = push->split.table->spec.name;
+  arguments->push = next_push (tables);
+  tps_tensor_init_borrowed (&arguments->indices, push->split.parts[i].indices);
+  tps_row_split_gather (&push->split, i, values, &arguments->values);
+  return arguments;
+}
+
+static void
+add_row_request (TpsRemoteTables *tables, RowPush *push, guint i, TpsTensorView values)
+{
+  push->requests[i] = (TpsServerRequest) {
+    .server = push->split.table->servers[push->split.parts[i].shard],
+    .arguments = push->assignments != NULL ? fill_assignment (tables, push, i, values)
+                                           : fill_gradient (tables, push, i, values),
+  };
+}
+
+static gboolean
+check_values (const TpsPlacedTable *table, TpsTensorView indices, TpsTensorView values,
+              GError **error)
+{
+  const TpsShape *shape = &values.shape;
+  gint64 n_rows = indices.shape.dims[0];
+  g_autofree gchar *wanted = NULL;
+
+  if ((shape->dtype == TPS_DTYPE_FLOAT32 || shape->dtype == table->spec.dtype) && shape->n_dims == 2
+      && shape->dims[0] == n_rows && shape->dims[1] == table->spec.dim
+      && (values.data != NULL || n_rows == 0))
+    return TRUE;
+  wanted = g_strdup_printf ("%s [%" G_GINT64_FORMAT ", %d]", tps_dtype_name (table->spec.dtype),
+                            n_rows, table->spec.dim);
+  return refuse_shape (values, "values", wanted, error);
+}
+
+static void
+push_rows (TpsRemoteTables *tables, const gchar *name, TpsTensorView indices, TpsTensorView values,
+           gboolean is_assignment, gint64 deadline_ns, TpsTablesApplied done, gpointer user_data)
+{
+  GError *error = NULL;
+  g_autoptr (TpsPlacedTable) table = find_table (tables, name, &error);
+  RowPush *push;
+
+  if (table == NULL || !check_indices (table, indices, &error)
+      || !check_values (table, indices, values, &error))
+    {
+      fail_push (tables, done, user_data, error);
+      return;
+    }
+  push = g_new0 (RowPush, 1);
+  push->servers = &tables->servers;
+  push->done = done;
+  push->user_data = user_data;
+  tps_row_split_init (&push->split, table, indices,
+                      !is_assignment && tps_optimizer_counts_steps (&table->spec.optimizer));
+  if (is_assignment)
+    push->assignments = g_new0 (TpsAssignRowsArguments, MAX (push->split.n_parts, 1));
+  else
+    push->gradients = g_new0 (TpsApplyRowGradientsArguments, push->split.n_parts);
+  push->requests = g_new0 (TpsServerRequest, push->split.n_parts);
+  for (guint i = 0; i < push->split.n_parts; i++)
+    add_row_request (tables, push, i, values);
+  tps_servers_call (&tables->servers,
+                    is_assignment ? &tps_assign_rows_rpc : &tps_apply_row_gradients_rpc,
+                    push->requests, push->split.n_parts, deadline_ns, on_rows_applied, push);
+}
+
+void
+tps_remote_tables_apply_rows (TpsRemoteTables *tables, const gchar *name, TpsTensorView indices,
+                              TpsTensorView values, gint64 deadline_ns, TpsTablesApplied done,
+                              gpointer user_data)
+{
+  push_rows (tables, name, indices, values, FALSE, deadline_ns, done, user_data);
+}
+
+void
+tps_remote_tables_assign_rows (TpsRemoteTables *tables, const gchar *name, TpsTensorView indices,
+                               TpsTensorView values, gint64 deadline_ns, TpsTablesApplied done,
+                               gpointer user_data)
+{
+  push_rows (tables, name, indices, values, TRUE, deadline_ns, done, user_data);
+}
+
+/* ---- synchronous calls ---------------------------------------------------------------------- */
 
 typedef struct
 {
   guint n_outputs;
   TpsTensor *outputs;
-  GError *error;
-  TpsMutex lock; /* guards the next line */
-  gboolean done;
-  TpsCond finished;
+  TpsOutcome outcome;
 } Wait;
 
 static void
-wait_init (Wait *wait, TpsTensor *outputs, guint n_outputs)
+on_applied (gpointer outcome, const GError *error)
 {
-  *wait = (Wait) { .n_outputs = n_outputs, .outputs = outputs };
-  tps_mutex_init (&wait->lock);
-  tps_cond_init (&wait->finished);
-}
-
-/* The wait needs no deadline. The call ends at its own deadline, and borrows its arguments until
- * then. */
-static gboolean
-wait_end (Wait *wait, GError **error)
-{
-  tps_mutex_lock (&wait->lock);
-  while (!wait->done)
-    tps_cond_wait (&wait->finished, &wait->lock);
-  tps_mutex_unlock (&wait->lock);
-  tps_cond_clear (&wait->finished);
-  tps_mutex_clear (&wait->lock);
-  if (wait->error == NULL)
-    return TRUE;
-  g_propagate_error (error, wait->error);
-  return FALSE;
-}
-
-static void
-on_applied (gpointer user_data, const GError *error)
-{
-  Wait *wait = user_data;
-
-  tps_mutex_lock (&wait->lock);
-  wait->error = error != NULL ? g_error_copy (error) : NULL;
-  wait->done = TRUE;
-  tps_cond_signal (&wait->finished);
-  tps_mutex_unlock (&wait->lock);
+  tps_outcome_set (outcome, error);
 }
 
 static void
@@ -507,7 +1234,7 @@ on_looked_up (gpointer user_data, TpsTensor *outputs, const GError *error)
 
   for (guint i = 0; error == NULL && i < wait->n_outputs; i++)
     tps_tensor_move (&wait->outputs[i], &outputs[i]);
-  on_applied (wait, error);
+  tps_outcome_set (&wait->outcome, error);
 }
 
 /* Waits for the first `n_outputs` tensors of a lookup of bags. */
@@ -515,11 +1242,11 @@ static gboolean
 look_up_bags (TpsRemoteTables *tables, const TpsBagQuery *queries, guint n_queries,
               gint64 deadline_ns, TpsTensor *outputs, guint n_outputs, GError **error)
 {
-  Wait wait;
+  Wait wait = { .n_outputs = n_outputs, .outputs = outputs };
 
-  wait_init (&wait, outputs, n_outputs);
+  tps_outcome_init (&wait.outcome);
   tps_remote_tables_lookup_bags (tables, queries, n_queries, deadline_ns, on_looked_up, &wait);
-  return wait_end (&wait, error);
+  return tps_outcome_wait (&wait.outcome, error);
 }
 
 gboolean
@@ -542,11 +1269,11 @@ gboolean
 tps_remote_tables_apply_bags_sync (TpsRemoteTables *tables, const TpsBagGradient *gradients,
                                    guint n_gradients, gint64 deadline_ns, GError **error)
 {
-  Wait wait;
+  TpsOutcome outcome;
 
-  wait_init (&wait, NULL, 0);
-  tps_remote_tables_apply_bags (tables, gradients, n_gradients, deadline_ns, on_applied, &wait);
-  return wait_end (&wait, error);
+  tps_outcome_init (&outcome);
+  tps_remote_tables_apply_bags (tables, gradients, n_gradients, deadline_ns, on_applied, &outcome);
+  return tps_outcome_wait (&outcome, error);
 }
 
 gboolean
@@ -554,11 +1281,11 @@ tps_remote_tables_lookup_rows_sync (TpsRemoteTables *tables, const gchar *name,
                                     TpsTensorView indices, gint64 deadline_ns, TpsTensor *rows,
                                     GError **error)
 {
-  Wait wait;
+  Wait wait = { .n_outputs = 1, .outputs = rows };
 
-  wait_init (&wait, rows, 1);
+  tps_outcome_init (&wait.outcome);
   tps_remote_tables_lookup_rows (tables, name, indices, deadline_ns, on_looked_up, &wait);
-  return wait_end (&wait, error);
+  return tps_outcome_wait (&wait.outcome, error);
 }
 
 gboolean
@@ -566,11 +1293,11 @@ tps_remote_tables_apply_rows_sync (TpsRemoteTables *tables, const gchar *name,
                                    TpsTensorView indices, TpsTensorView values, gint64 deadline_ns,
                                    GError **error)
 {
-  Wait wait;
+  TpsOutcome outcome;
 
-  wait_init (&wait, NULL, 0);
-  tps_remote_tables_apply_rows (tables, name, indices, values, deadline_ns, on_applied, &wait);
-  return wait_end (&wait, error);
+  tps_outcome_init (&outcome);
+  tps_remote_tables_apply_rows (tables, name, indices, values, deadline_ns, on_applied, &outcome);
+  return tps_outcome_wait (&outcome, error);
 }
 
 gboolean
@@ -578,50 +1305,41 @@ tps_remote_tables_assign_rows_sync (TpsRemoteTables *tables, const gchar *name,
                                     TpsTensorView indices, TpsTensorView values, gint64 deadline_ns,
                                     GError **error)
 {
-  Wait wait;
+  TpsOutcome outcome;
 
-  wait_init (&wait, NULL, 0);
-  tps_remote_tables_assign_rows (tables, name, indices, values, deadline_ns, on_applied, &wait);
-  return wait_end (&wait, error);
+  tps_outcome_init (&outcome);
+  tps_remote_tables_assign_rows (tables, name, indices, values, deadline_ns, on_applied, &outcome);
+  return tps_outcome_wait (&outcome, error);
 }
 
 /* ---- the tables of a trainer ---------------------------------------------------------------- */
-
-/* Remote tables as the TpsTableClient of a trainer. */
-
-typedef struct
-{
-  TpsTableClient base;
-  TpsRemoteTables *tables;
-} RemoteTableClient;
 
 static void
 client_lookup_bags (TpsTableClient *base, const TpsBagQuery *queries, guint n_queries,
                     gint64 deadline_ns, TpsTablesLookedUp done, gpointer user_data)
 {
-  tps_remote_tables_lookup_bags (((RemoteTableClient *) base)->tables, queries, n_queries,
-                                 deadline_ns, done, user_data);
+  tps_remote_tables_lookup_bags ((TpsRemoteTables *) base, queries, n_queries, deadline_ns, done,
+                                 user_data);
 }
 
 static void
 client_apply_bags (TpsTableClient *base, const TpsBagGradient *gradients, guint n_gradients,
                    gint64 deadline_ns, TpsTablesApplied done, gpointer user_data)
 {
-  tps_remote_tables_apply_bags (((RemoteTableClient *) base)->tables, gradients, n_gradients,
-                                deadline_ns, done, user_data);
+  tps_remote_tables_apply_bags ((TpsRemoteTables *) base, gradients, n_gradients, deadline_ns, done,
+                                user_data);
 }
 
 static void
 client_cancel (TpsTableClient *base)
 {
-  tps_remote_tables_cancel (((RemoteTableClient *) base)->tables);
+  tps_remote_tables_cancel ((TpsRemoteTables *) base);
 }
 
 static void
 client_free (TpsTableClient *base)
 {
-  tps_remote_tables_free (((RemoteTableClient *) base)->tables);
-  g_free (base);
+  tps_remote_tables_free ((TpsRemoteTables *) base);
 }
 
 TpsTableClient *
@@ -633,8 +1351,7 @@ tps_remote_tables_as_client (TpsRemoteTables *tables)
     .cancel = client_cancel,
     .free = client_free,
   };
-  RemoteTableClient *client = g_new (RemoteTableClient, 1);
 
-  *client = (RemoteTableClient) { .base = { .ops = &ops }, .tables = tables };
-  return &client->base;
+  tables->base.ops = &ops;
+  return &tables->base;
 }

@@ -2,8 +2,8 @@
 
 #include "plugin/client/tables/servers.h"
 
-#include "plugin/client/retry.h"
 #include "runtime/base/error.h"
+#include "runtime/base/outcome.h"
 
 typedef struct FanOut FanOut;
 
@@ -119,7 +119,7 @@ finish (FanOut *fan_out)
 }
 
 static void
-on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+on_answer (gpointer user_data, gpointer result, const GError *error)
 {
   Part *part = user_data;
   FanOut *fan_out = part->fan_out;
@@ -129,10 +129,10 @@ on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError
 
   if (error != NULL)
     *failure = g_error_copy (error);
-  else if (request->read != NULL && !request->read (result, type, request->result, &why))
+  else if (request->take != NULL && !request->take (result, request->user_data, &why))
     *failure = g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL,
-                            "the reply to EmbeddingTable:%s cannot be decoded: %s",
-                            fan_out->rpc->name, why->message);
+                            "the reply to EmbeddingTable:%s cannot be used: %s", fan_out->rpc->name,
+                            why->message);
   if (atomic_fetch_sub_explicit (&fan_out->n_open, 1, memory_order_acq_rel) == 1)
     finish (fan_out);
 }
@@ -165,9 +165,8 @@ tps_servers_call (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest
   for (guint i = 0; i < n_requests; i++)
     fan_out->parts[i] = (Part) { fan_out, i };
   for (guint i = 0; i < n_requests; i++)
-    tps_client_call_with_retries (servers->clients[requests[i].server], rpc, requests[i].arguments,
-                                  TPS_RETRY_UNTIL_DEADLINE, deadline_ns, on_answer,
-                                  &fan_out->parts[i]);
+    tps_rpc_call (servers->clients[requests[i].server], rpc, requests[i].arguments,
+                  TPS_RETRY_UNTIL_DEADLINE, deadline_ns, on_answer, &fan_out->parts[i]);
 }
 
 typedef struct
@@ -207,9 +206,7 @@ typedef struct
 {
   guint n_requests;
   GError **errors;
-  TpsMutex lock; /* guards the next line */
-  gboolean done;
-  TpsCond finished;
+  TpsOutcome outcome;
 } Wait;
 
 static void
@@ -219,10 +216,7 @@ on_all_answered (gpointer user_data, GError *const *errors)
 
   for (guint i = 0; i < wait->n_requests; i++)
     wait->errors[i] = errors[i] != NULL ? g_error_copy (errors[i]) : NULL;
-  tps_mutex_lock (&wait->lock);
-  wait->done = TRUE;
-  tps_cond_signal (&wait->finished);
-  tps_mutex_unlock (&wait->lock);
+  tps_outcome_set (&wait->outcome, NULL);
 }
 
 gboolean
@@ -232,15 +226,9 @@ tps_servers_call_sync (TpsServers *servers, const TpsRpc *rpc, const TpsServerRe
   Wait wait = { .n_requests = n_requests, .errors = errors };
   gboolean ok = TRUE;
 
-  tps_mutex_init (&wait.lock);
-  tps_cond_init (&wait.finished);
+  tps_outcome_init (&wait.outcome);
   tps_servers_call (servers, rpc, requests, n_requests, deadline_ns, on_all_answered, &wait);
-  tps_mutex_lock (&wait.lock);
-  while (!wait.done)
-    tps_cond_wait (&wait.finished, &wait.lock);
-  tps_mutex_unlock (&wait.lock);
-  tps_cond_clear (&wait.finished);
-  tps_mutex_clear (&wait.lock);
+  tps_outcome_wait (&wait.outcome, NULL);
   for (guint i = 0; i < n_requests; i++)
     ok = ok && errors[i] == NULL;
   return ok;

@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include "plugin/client/client.h"
+#include "plugin/client/rpc_call.h"
 #include "runtime/base/sync.h"
 
 G_BEGIN_DECLS
@@ -26,8 +26,9 @@ typedef struct
 {
   guint server;
   gconstpointer arguments;
-  TpsReadResult read; /* NULL = void; its errors become INTERNAL */
-  gpointer result;
+  /* Takes the result of the method, see TpsRpcDone. NULL = void; its errors become INTERNAL. */
+  gboolean (*take) (gpointer result, gpointer user_data, GError **error);
+  gpointer user_data;
 } TpsServerRequest;
 
 /* Called once, on the I/O thread of a client, when all requests have ended. Must not block. errors
@@ -45,8 +46,8 @@ void tps_servers_cancel (TpsServers *servers);
 /* Cancels all calls, waits until they have ended, and frees the clients. */
 void tps_servers_clear (TpsServers *servers);
 
-/* Calls a method of several servers at the same time, with the retries of plugin/client/retry.h.
- * `requests` is copied. `done` is called when all requests have ended, never before this returns.
+/* Calls a method of several servers at the same time, with the retries of
+ * TPS_RETRY_UNTIL_DEADLINE. `requests` is copied. `done` is called when all requests have ended, never before this returns.
  * Thread: any. */
 void tps_servers_call (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
                        guint n_requests, gint64 deadline_ns, TpsServersAnswered done,

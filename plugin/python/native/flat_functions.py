@@ -150,7 +150,7 @@ def write_method(method, header, source, module):
     call = "&tps_%s_rpc, %s" % (method.rpc, "&arguments" if fields else "NULL")
     if may_fail:
         source += ["  if (error != NULL)", "    return tps_python_refuse (%s, error);" % call]
-    source += ["  return tps_python_request_send (client, %s, TPS_PYTHON_RETRY_%s, timeout_ns);"
+    source += ["  return tps_python_request_send (client, %s, TPS_RETRY_%s, timeout_ns);"
                % (call, retry_of(method)), "}", ""]
     module.append('    "%s": (%s),\n' % (method.name, "".join('("%s", "%s"), ' % each
                                                               for each in entries).rstrip()))

@@ -84,51 +84,32 @@ sent_free (Sent *sent)
   g_free (sent);
 }
 
-static void
-read_answer (Sent *sent, TpsReader *in, TpsWireType type, GError **error)
-{
-  const TpsRpc *rpc = sent->rpc;
-  g_autofree gpointer result = g_malloc0 (rpc->n_result_bytes);
-
-  if (tps_rpc_read_answer (rpc, in, type, result, error) && rpc->result != NULL)
-    take_result (sent->call, rpc->result, result);
-  if (rpc->clear_result != NULL)
-    rpc->clear_result (result);
-}
-
 /* The arguments must be freed before the call ends: they borrow memory that Python releases after
  * the end of the call. */
 static void
-on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+on_answer (gpointer user_data, gpointer result, const GError *error)
 {
   Sent *sent = user_data;
   TpsPythonCall *call = sent->call;
-  g_autoptr (GError) unclear = NULL;
 
-  if (error == NULL)
-    read_answer (sent, result, type, &unclear);
+  if (result != NULL)
+    take_result (call, sent->rpc->result, result);
   sent_free (sent);
-  tps_python_call_end (call, error != NULL ? error : unclear);
+  tps_python_call_end (call, error);
 }
 
 TpsPythonCall *
 tps_python_request_send (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments,
-                         TpsPythonRetry retry, gint64 timeout_ns)
+                         TpsRetry retry, gint64 timeout_ns)
 {
   TpsPythonCall *call = tps_python_call_new ();
-  gint64 deadline_ns = tps_python_deadline (timeout_ns);
   Sent *sent = g_new0 (Sent, 1);
 
   sent->rpc = rpc;
   sent->arguments = g_memdup2 (arguments, rpc->n_argument_bytes);
   sent->call = call;
-  if (retry == TPS_PYTHON_RETRY_NEVER)
-    tps_client_call_rpc (client, rpc, sent->arguments, deadline_ns, on_answer, sent);
-  else
-    tps_client_call_with_retries (client, rpc, sent->arguments,
-                                  retry == TPS_PYTHON_RETRY_ONCE ? TPS_RETRY_ONCE
-                                                                 : TPS_RETRY_UNTIL_DEADLINE,
-                                  deadline_ns, on_answer, sent);
+  tps_rpc_call (client, rpc, sent->arguments, retry, tps_python_deadline (timeout_ns), on_answer,
+                sent);
   return call;
 }
 

@@ -4,23 +4,15 @@
 
 #pragma once
 
-#include "plugin/client/retry.h"
+#include "plugin/client/rpc_call.h"
 #include "plugin/python/native/python_call.h"
 
 G_BEGIN_DECLS
 
-typedef enum
-{
-  TPS_PYTHON_RETRY_NEVER, /* the method must not be sent twice */
-  TPS_PYTHON_RETRY_ONCE,
-  TPS_PYTHON_RETRY_UNTIL_DEADLINE,
-} TpsPythonRetry;
-
 /* Sends a call and returns it, owned by the caller. The arguments are copied, and their contents
  * taken. Memory that they borrow stays borrowed until the call has ended. */
 TpsPythonCall *tps_python_request_send (TpsClient *client, const TpsRpc *rpc,
-                                        gconstpointer arguments, TpsPythonRetry retry,
-                                        gint64 timeout_ns);
+                                        gconstpointer arguments, TpsRetry retry, gint64 timeout_ns);
 
 /* Returns a call that has ended with an error of its arguments, and frees their contents. Takes
  * over `error_taken`. */

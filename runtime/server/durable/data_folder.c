@@ -17,6 +17,7 @@
 #define NEW_FORMAT FORMAT ".new" /* complete before it is renamed */
 #define LOG "log"
 #define VERSION "thriftps data 2\n"
+#define FIRST_EPOCH 1
 
 static TpsTraceEvent format_failed = TPS_TRACE_EVENT ("format_failed", TPS_TRACE_WARNING);
 
@@ -30,6 +31,7 @@ struct TpsDataFolder
 
   TpsMutex lock; /* guards the following fields, and FORMAT */
   gchar history[TPS_LOG_ID_DIGITS + 1];
+  guint32 epoch;
   gint64 lsn;
   gint64 snapshot_lsn;
 };
@@ -55,11 +57,12 @@ is_empty (GStrv names)
 }
 
 static gchar *
-make_text (const gchar *history, gint64 lsn, gint64 snapshot_lsn)
+make_text (const TpsDataFolder *folder, gint64 lsn, gint64 snapshot_lsn)
 {
-  g_autofree gchar *head = g_strdup_printf (VERSION "history %s\nlsn %" G_GINT64_FORMAT
-                                                    "\nsnapshot %" G_GINT64_FORMAT "\n",
-                                            history, lsn, snapshot_lsn);
+  g_autofree gchar *epoch = g_strdup_printf ("epoch %u\n", folder->epoch);
+  g_autofree gchar *head = g_strdup_printf (
+      VERSION "history %s\n%slsn %" G_GINT64_FORMAT "\nsnapshot %" G_GINT64_FORMAT "\n",
+      folder->history, folder->epoch > 0 ? epoch : "", lsn, snapshot_lsn);
 
   return g_strdup_printf ("%scrc32c %08x\n", head, tps_crc32c (0, head, strlen (head)));
 }
@@ -70,7 +73,7 @@ write_new_format (const TpsDataFolder *folder, const gchar *path, gint64 lsn, gi
 {
   TpsDisk *disk = folder->disk;
   TpsDiskFile *file = disk->open (disk, path, TPS_DISK_CREATE, error);
-  g_autofree gchar *text = make_text (folder->history, lsn, snapshot_lsn);
+  g_autofree gchar *text = make_text (folder, lsn, snapshot_lsn);
   gboolean ok;
 
   if (file == NULL)
@@ -108,22 +111,27 @@ mark_new (TpsDataFolder *folder, GError **error)
   tps_log_id_draw (&id);
   history = tps_log_id_to_text (&id);
   g_strlcpy (folder->history, history, sizeof folder->history);
+  folder->epoch = FIRST_EPOCH;
   return mark (folder, 0, 0, error);
 }
 
-/* The text must be the one that a server writes for these values, with its checksum. */
+/* The text must be the one that a server writes for these values, with its checksum. Earlier
+ * versions wrote no epoch. */
 static gboolean
 parse (TpsDataFolder *folder, const gchar *text, GError **error)
 {
   TpsLogId id;
   g_autofree gchar *expected = NULL;
+  gint n_first = 0, n_epoch = 0;
 
-  if (sscanf (text,
-              VERSION "history %32[0-9a-f]\nlsn %" G_GINT64_FORMAT "\nsnapshot %" G_GINT64_FORMAT,
-              folder->history, &folder->lsn, &folder->snapshot_lsn)
-          == 3
+  sscanf (text, VERSION "history %32[0-9a-f]\n%n", folder->history, &n_first);
+  sscanf (text + n_first, "epoch %u\n%n", &folder->epoch, &n_epoch);
+  if (sscanf (text + n_first + n_epoch, "lsn %" G_GINT64_FORMAT "\nsnapshot %" G_GINT64_FORMAT "\n",
+              &folder->lsn, &folder->snapshot_lsn)
+          == 2
       && tps_log_id_parse (folder->history, &id))
-    expected = make_text (folder->history, folder->lsn, folder->snapshot_lsn);
+    expected = make_text (folder, folder->lsn, folder->snapshot_lsn);
+  folder->epoch = MAX (folder->epoch, FIRST_EPOCH);
   if (g_strcmp0 (expected, text) == 0)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
@@ -236,6 +244,12 @@ const gchar *
 tps_data_folder_get_history (const TpsDataFolder *folder)
 {
   return folder->history;
+}
+
+guint32
+tps_data_folder_get_epoch (const TpsDataFolder *folder)
+{
+  return folder->epoch;
 }
 
 gint64

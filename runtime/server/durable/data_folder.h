@@ -40,6 +40,9 @@ const gchar *tps_data_folder_get_snapshots_path (const TpsDataFolder *folder);
 /* Returns the id that the directory, its log and its snapshots have in common: TPS_LOG_ID_DIGITS
  * hexadecimal digits. Borrowed from `folder`. */
 const gchar *tps_data_folder_get_history (const TpsDataFolder *folder);
+/* Returns the epoch of the directory, from 1. No record of the log and no snapshot has a higher
+ * one. */
+guint32 tps_data_folder_get_epoch (const TpsDataFolder *folder);
 /* Return the LSN that the log must reach, and the LSN that the newest snapshot must have at least.
  * Must not be called at the same time as the functions below. */
 gint64 tps_data_folder_get_lsn (const TpsDataFolder *folder);

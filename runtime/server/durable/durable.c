@@ -59,6 +59,8 @@ struct TpsDurable
   guint keep_snapshots;
   TpsRecovery recovery;
   TpsSnapshotThread snapshots; /* runs on the thread of the recovery, after it */
+  gint64 (*get_time_ms) (void);
+  atomic_llong time_ms; /* of the last command; changed by the recovery, and then by observe() */
   atomic_bool stops;
   gboolean has_thread; /* only the thread that calls start() and stop() reads and changes it */
   pthread_t thread;
@@ -402,7 +404,8 @@ release (gpointer user_data, gint64 lsn, const GError *error)
   tps_ordered_release (user_data, lost);
 }
 
-/* While the server recovers, commands come from the log, and must not be appended to it again. */
+/* While the server recovers, commands come from the log, and must not be appended to it again. The
+ * time of a later command is never lower, even if the clock is set back. */
 static void
 observe (gpointer user_data, TpsOrdered *ordered)
 {
@@ -419,7 +422,10 @@ observe (gpointer user_data, TpsOrdered *ordered)
     tps_ordered_release (ordered, NULL);
   else
     {
-      command->time_ms = g_get_real_time () / 1000;
+      gint64 time_ms = MAX (durable->get_time_ms (), atomic_load (&durable->time_ms));
+
+      atomic_store (&durable->time_ms, time_ms);
+      command->moment = (TpsMoment) { tps_data_folder_get_epoch (durable->folder), time_ms };
       tps_log_append (durable->log, command, durability, release, ordered);
     }
 }
@@ -454,6 +460,12 @@ flush_and_wait (gpointer user_data, gint64 lsn, GError **error)
   return tps_outcome_wait (&outcome, error);
 }
 
+static gint64
+get_last_time_ms (gpointer user_data)
+{
+  return atomic_load (&((TpsDurable *) user_data)->time_ms);
+}
+
 /* Returns the options of the next snapshot or restoration, which borrow from `durable`. */
 static TpsSnapshotOptions
 get_snapshot_options (TpsDurable *durable)
@@ -462,6 +474,8 @@ get_snapshot_options (TpsDurable *durable)
     .disk = durable->disk,
     .folder = tps_data_folder_get_snapshots_path (durable->folder),
     .history = tps_data_folder_get_history (durable->folder),
+    .epoch = tps_data_folder_get_epoch (durable->folder),
+    .get_time_ms = get_last_time_ms,
     .sequencer = durable->targets.sequencer,
     .tables = durable->targets.tables,
     .model = durable->targets.model,
@@ -707,6 +721,7 @@ begin_with_copy (TpsDurable *durable, const TpsDurableOptions *options, TpsLogFo
     return FALSE;
   tps_trace (&snapshot_restored, tps_field_text ("name", durable->restore_from),
              tps_field_int ("lsn", info.end_lsn), tps_field_uint ("bytes", info.n_bytes));
+  atomic_store (&durable->time_ms, info.moment.time_ms);
   g_clear_pointer (&durable->log, tps_log_free);
   tps_log_found_clear (found);
   return open_log_after (durable, options, info.end_lsn, found, error);
@@ -761,6 +776,7 @@ open_log (TpsDurable *durable, const TpsDurableOptions *options, GError **error)
   durable->recovery.targets = &durable->targets;
   durable->recovery.stops = &durable->stops;
   durable->recovery.last_lsn = found.last_lsn;
+  durable->recovery.epoch = tps_data_folder_get_epoch (durable->folder);
   durable->recovery.n_bytes = found.n_bytes;
   durable->recovery.n_snapshot_bytes = (gint64) durable->snapshot.n_bytes;
   return TRUE;
@@ -789,9 +805,12 @@ open_state (TpsDurable *durable, const TpsDurableOptions *options, GError **erro
 {
   TpsSnapshotOptions snapshots = get_snapshot_options (durable);
 
-  if (tps_snapshot_find (&snapshots, &durable->snapshot, error) && check_snapshot (durable, error)
-      && open_log (durable, options, error))
-    return TRUE;
+  if (tps_snapshot_find (&snapshots, &durable->snapshot, error) && check_snapshot (durable, error))
+    {
+      atomic_init (&durable->time_ms, durable->snapshot.moment.time_ms);
+      if (open_log (durable, options, error))
+        return TRUE;
+    }
   if (durable->restore_from == NULL && options->restore_from == NULL)
     tps_data_folder_explain (error);
   return FALSE;
@@ -869,8 +888,10 @@ recover (void *user_data)
   g_autoptr (GError) error = NULL;
 
   tps_recovery_begin (&durable->recovery);
+  durable->recovery.time_ms = atomic_load (&durable->time_ms);
   if (restore_snapshot (durable, &error) && tps_recovery_run (&durable->recovery, &error))
     tps_snapshot_thread_begin (&durable->snapshots, tps_clock_now_ns (), 0);
+  atomic_store (&durable->time_ms, durable->recovery.time_ms);
   end_recovery (durable, error);
   if (error == NULL)
     {
@@ -936,6 +957,12 @@ new_disk (TpsFaultPlan *faults)
   return faults != NULL ? tps_faulty_disk_new (disk, faults) : disk;
 }
 
+static gint64
+get_system_time_ms (void)
+{
+  return g_get_real_time () / 1000;
+}
+
 TpsDurable *
 tps_durable_new (const TpsDurableOptions *options, GError **error)
 {
@@ -944,6 +971,7 @@ tps_durable_new (const TpsDurableOptions *options, GError **error)
   tps_mutex_init (&durable->lock);
   tps_cond_init (&durable->changed);
   atomic_init (&durable->phase, TPS_DURABLE_RECOVERING);
+  durable->get_time_ms = options->get_time_ms != NULL ? options->get_time_ms : get_system_time_ms;
   durable->durability = options->durability != 0 ? options->durability : TPS_DURABILITY_COMMIT;
   init_snapshots (durable, options);
   durable->owns_disk = options->disk == NULL;

@@ -67,6 +67,7 @@ typedef struct
   TpsDisk *disk;            /* borrowed; NULL = tps_disk_new_posix() */
   TpsFaultPlan *faults;     /* injected into that disk; borrowed; NULL = none */
   TpsLogOptions log;        /* `interval_ns` and `first_lsn` are not read */
+  gint64 (*get_time_ms) (void); /* of records, since 1970 in UTC; NULL = the system's clock */
   /* Automatic snapshots, while the state changes: one is due when this time has passed since the
    * start of the last one, or when the log has grown by this number of bytes since then. */
   gint64 snapshot_interval_ns; /* 0 = not by time */

@@ -41,6 +41,20 @@ apply (const TpsDurableTargets *targets, const TpsCommand *command, GError **err
   return refuse ("a later version of the server", error);
 }
 
+/* Returns TRUE if the directory has had the epoch of the record. */
+static gboolean
+check_epoch (TpsRecovery *recovery, const TpsLogRecord *record, GError **error)
+{
+  recovery->time_ms = record->moment.time_ms;
+  if (record->moment.epoch <= recovery->epoch)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
+               "command %" G_GINT64_FORMAT " of the log: it has epoch %u, but the data directory "
+               "only %u, so FORMAT is older than the log; restore the directory from a copy",
+               record->lsn, record->moment.epoch, recovery->epoch);
+  return FALSE;
+}
+
 /* Applies one record again. A hole in the log (TpsLogRecord in log.h) has no command, because a
  * command of TPS_DURABILITY_NONE leaves only its LSN in the log. */
 static gboolean
@@ -127,7 +141,7 @@ apply_all (TpsRecovery *recovery, TpsLogCursor *cursor, GError **error)
           g_set_error_literal (error, TPS_ERROR, TPS_ERROR_ABORTED, "the server is shutting down");
           return FALSE;
         }
-      if (!tps_log_cursor_next (cursor, &record, error)
+      if (!tps_log_cursor_next (cursor, &record, error) || !check_epoch (recovery, &record, error)
           || !apply_record (recovery->targets->sequencer, recovery->targets, &record, error))
         return FALSE;
       atomic_store (&recovery->lsn, record.lsn);

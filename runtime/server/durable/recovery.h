@@ -16,6 +16,8 @@ typedef struct
   const TpsDurableTargets *targets;
   gint64 first_lsn;        /* of the first record to apply; earlier ones have taken effect */
   gint64 last_lsn;         /* of the last one */
+  guint32 epoch;           /* of the directory; no record may have a higher one */
+  gint64 time_ms;          /* of the last applied record; 0 = unknown */
   gint64 n_bytes;          /* of the log, approximately */
   gint64 n_snapshot_bytes; /* of the snapshot, which is read before the log; 0 = there is none */
   atomic_bool *stops;      /* set by other threads to end the recovery */

@@ -54,8 +54,7 @@ typedef struct
    * of a write). Thread: those of the log and of tps_log_close(), one at a time. */
   gboolean (*reached) (gpointer user_data, gint64 durable_lsn, GError **error);
   gpointer user_data;
-  gint64 (*get_now_ns) (void); /* tps_clock_now_ns() */
-  TpsBufferPool *pool;         /* borrowed; for reading; the default pool */
+  TpsBufferPool *pool; /* borrowed; for reading; the default pool */
 } TpsLogOptions;
 
 /* The state that tps_log_open() found. */
@@ -164,6 +163,7 @@ gboolean tps_log_delete_before (TpsLog *log, gint64 lsn, GError **error);
 typedef struct
 {
   gint64 lsn;
+  TpsMoment moment;
   /* NULL: a hole, left by a command of TPS_DURABILITY_NONE. Values are views into the cursor's
    * memory. References to values with an owner (TpsTensor) may be taken and held for longer. */
   const TpsCommand *command;

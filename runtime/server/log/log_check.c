@@ -52,6 +52,7 @@ visit_all (TpsLogScan *scan, gint64 last_lsn, TpsLogVisit visit, gpointer user_d
       if (report->first_lsn == 0)
         report->first_lsn = record.lsn;
       report->last_lsn = record.lsn;
+      report->moment = record.moment;
       report->n_bytes += (gint64) record.n_bytes;
       if (visit != NULL && !visit (user_data, &record, report))
         return TRUE;

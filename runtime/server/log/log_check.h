@@ -14,6 +14,7 @@ typedef struct
 {
   gint64 first_lsn, last_lsn; /* of the intact records without a gap; both 0: there is none */
   gint64 n_bytes;             /* of these */
+  TpsMoment moment;           /* of the last one */
   /* The torn bytes at the end of the log, and their position; NULL: nothing was torn. Both are set
    * only when the check has succeeded. */
   gint64 n_torn_bytes;

@@ -52,7 +52,7 @@ typedef struct
   guint32 meta_bytes;
   guint16 kind;
   guint16 flags;
-  guint32 reserved_32;
+  guint32 epoch;
   gint64 time_ms;
   guint64 reserved[2];
 } RecordHeader;
@@ -66,6 +66,7 @@ G_STATIC_ASSERT (sizeof (RecordHeader) == TPS_LOG_RECORD_HEADER);
 enum
 {
   RECORD_HAS_FAILED = 1 << 0,
+  KNOWN_FLAGS = RECORD_HAS_FAILED,
 };
 
 /* Flags of one element of a list. */
@@ -419,7 +420,7 @@ tps_record_plan_set (TpsRecordPlan *plan, const TpsCommand *command, gboolean wi
     .lsn = command->lsn,
     .kind = with_body ? (guint16) command->kind : RECORD_KIND_HOLE,
     .flags = with_body && command->has_failed ? RECORD_HAS_FAILED : 0,
-    .time_ms = with_body ? command->time_ms : 0,
+    .moment = command->moment,
     .command = with_body ? command : NULL,
   };
   if (with_body)
@@ -490,7 +491,8 @@ tps_record_encode_end (const TpsRecordPlan *plan, guint8 *header)
                           .meta_bytes = (guint32) plan->n_values,
                           .kind = plan->kind,
                           .flags = plan->flags,
-                          .time_ms = plan->time_ms };
+                          .epoch = plan->moment.epoch,
+                          .time_ms = plan->moment.time_ms };
 
   record.header_crc = tps_crc32c (0, &record, sizeof record);
   memcpy (header, &record, sizeof record);
@@ -631,13 +633,33 @@ tps_record_decode_head (const guint8 *bytes, TpsRecordHead *record)
       || header.body_bytes % TPS_LOG_RECORD_ALIGNMENT != 0 || header.meta_bytes > header.body_bytes)
     return FALSE;
   *record = (TpsRecordHead) { .lsn = header.lsn,
-                              .time_ms = header.time_ms,
+                              .moment = { header.epoch, header.time_ms },
                               .kind = header.kind,
                               .flags = header.flags,
                               .body_bytes = header.body_bytes,
                               .body_crc = header.body_crc,
                               .meta_bytes = header.meta_bytes };
   return TRUE;
+}
+
+const gchar *
+tps_command_kind_name (guint kind)
+{
+  static const gchar *const names[] = {
+    [TPS_COMMAND_CREATE_TABLE] = "create_table", [TPS_COMMAND_DROP_TABLE] = "drop_table",
+    [TPS_COMMAND_APPLY_ROWS] = "apply_rows",     [TPS_COMMAND_APPLY_BAGS] = "apply_bags",
+    [TPS_COMMAND_INIT_MODEL] = "init_model",     [TPS_COMMAND_UPDATE_MODEL] = "update_model",
+    [TPS_COMMAND_RESET_MODEL] = "reset_model",   [TPS_COMMAND_ASSIGN_ROWS] = "assign_rows",
+  };
+
+  return kind < G_N_ELEMENTS (names) ? names[kind] : NULL;
+}
+
+gboolean
+tps_moment_may_follow (const TpsMoment *moment, const TpsMoment *earlier)
+{
+  return moment->epoch >= earlier->epoch
+         && (earlier->epoch == 0 || moment->time_ms >= earlier->time_ms);
 }
 
 gboolean
@@ -1025,7 +1047,6 @@ get_command (Body *body, TpsCommand *command)
     case TPS_COMMAND_RESET_MODEL:
       return;
     }
-  body->is_bad = TRUE; /* a kind of a later version */
 }
 
 void
@@ -1038,6 +1059,24 @@ void
 tps_record_decoder_clear (TpsRecordDecoder *decoder)
 {
   g_ptr_array_unref (decoder->allocations);
+}
+
+/* Refuses a record whose kind or flags a later version has introduced. The fields of such a kind
+ * begin with its name, in small letters. */
+static gboolean
+refuse_unknown (const TpsRecordHead *record, Body *body, GError **error)
+{
+  const gchar *known = record->kind == RECORD_KIND_HOLE ? "hole"
+                                                        : tps_command_kind_name (record->kind);
+  const gchar *name = known != NULL ? known : get_text (body);
+
+  if (name[strspn (name, "abcdefghijklmnopqrstuvwxyz_")] != '\0')
+    name = "";
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "the record has kind %u (%s) and flags %u, which this version does not know: start "
+               "the version that wrote the log, or a later one",
+               record->kind, name[0] != '\0' ? name : "unnamed", record->flags);
+  return FALSE;
 }
 
 gboolean
@@ -1054,10 +1093,13 @@ tps_record_decode (TpsRecordDecoder *decoder, const TpsRecordHead *record, TpsBu
   body.end = body.at + record->meta_bytes;
   g_ptr_array_set_size (decoder->allocations, 0);
   decoder->command = (TpsCommand) { .lsn = record->lsn,
-                                    .time_ms = record->time_ms,
+                                    .moment = record->moment,
                                     .kind = record->kind,
                                     .has_failed = (record->flags & RECORD_HAS_FAILED) != 0 };
   decoder->is_hole = record->kind == RECORD_KIND_HOLE;
+  if ((!decoder->is_hole && tps_command_kind_name (record->kind) == NULL)
+      || (record->flags & ~KNOWN_FLAGS) != 0)
+    return refuse_unknown (record, &body, error);
   if (!decoder->is_hole)
     get_command (&body, &decoder->command);
   if (body.max_table != NULL)

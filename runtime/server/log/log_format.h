@@ -82,7 +82,7 @@ typedef struct
   gint64 lsn;
   guint16 kind;
   guint16 flags;
-  gint64 time_ms;
+  TpsMoment moment;
   gsize n_bytes; /* of the record, a multiple of TPS_LOG_RECORD_ALIGNMENT */
 
   /* Private. */
@@ -93,7 +93,7 @@ typedef struct
 } TpsRecordPlan;
 
 /* Plans the record of `command`, which is borrowed until the record has been encoded. Without
- * `with_body` only the LSN is recorded: a hole. */
+ * `with_body` only the LSN and the moment are recorded: a hole. */
 void tps_record_plan_set (TpsRecordPlan *plan, const TpsCommand *command, gboolean with_body);
 
 /* Writes plan->n_bytes to `to`, which must be aligned to TPS_LOG_RECORD_ALIGNMENT. */
@@ -142,7 +142,7 @@ TpsHeadVerdict tps_group_decode_head (const guint8 *sector, guint64 stamp, gint6
 typedef struct
 {
   gint64 lsn;
-  gint64 time_ms; /* 0 = unknown */
+  TpsMoment moment;
   guint16 kind;
   guint16 flags;
   gsize body_bytes; /* the next record begins after them */
@@ -153,6 +153,13 @@ typedef struct
 /* Decodes `bytes`, TPS_LOG_RECORD_HEADER of them. FALSE: they are damaged. */
 gboolean tps_record_decode_head (const guint8 *bytes, TpsRecordHead *record);
 
+/* Returns the name of a kind of commands, such as "apply_rows"; static. NULL: this version does not
+ * know the kind. */
+const gchar *tps_command_kind_name (guint kind);
+
+/* Returns TRUE if a record of `moment` may follow a record of `earlier`. */
+gboolean tps_moment_may_follow (const TpsMoment *moment, const TpsMoment *earlier);
+
 /* Returns TRUE if record->body_bytes at `body` have the checksum record->body_crc. */
 gboolean tps_record_check_body (const TpsRecordHead *record, const guint8 *body);
 
@@ -160,7 +167,7 @@ gboolean tps_record_check_body (const TpsRecordHead *record, const guint8 *body)
 typedef struct
 {
   TpsCommand command;
-  gboolean is_hole;       /* `command` has only its LSN */
+  gboolean is_hole;       /* `command` has only its LSN and moment */
   GPtrArray *allocations; /* lists to which `command` refers */
 } TpsRecordDecoder;
 
@@ -171,8 +178,8 @@ void tps_record_decoder_clear (TpsRecordDecoder *decoder);
 /* Decodes a body at `offset` of `buffer`. The command consists of views into the buffer, which must
  * stay until the next call. Tensors of models refer to the buffer, so that references to them may
  * be taken. Errors: ABORTED, which names the inconsistency (if the checksum is correct, a different
- * program has written the bytes); INVALID_ARGUMENT for a record of an earlier version that this
- * version cannot apply. */
+ * program has written the bytes); INVALID_ARGUMENT for a record that this version cannot apply,
+ * because an earlier or a later version has written it. */
 gboolean tps_record_decode (TpsRecordDecoder *decoder, const TpsRecordHead *record,
                             TpsBuffer *buffer, gsize offset, GError **error);
 

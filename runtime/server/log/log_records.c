@@ -58,6 +58,8 @@ tps_log_records_next (TpsLogRecords *records, TpsLogRecord *record, GError **err
     return refuse (records, "the head of the record is damaged", error);
   if (decoded.lsn != records->lsn)
     return refuse (records, "the record has an unexpected LSN", error);
+  if (!tps_moment_may_follow (&decoded.moment, &records->moment))
+    return refuse (records, "the epoch or the time is lower than in the record before", error);
   if (decoded.body_bytes > n_left - TPS_LOG_RECORD_HEADER)
     return refuse (records, "the record is cut short", error);
   if (!tps_record_check_body (&decoded, head + TPS_LOG_RECORD_HEADER))
@@ -67,10 +69,12 @@ tps_log_records_next (TpsLogRecords *records, TpsLogRecord *record, GError **err
     return FALSE;
   *record = (TpsLogRecord) {
     .lsn = decoded.lsn,
+    .moment = decoded.moment,
     .command = records->decoder.is_hole ? NULL : &records->decoder.command,
     .n_bytes = TPS_LOG_RECORD_HEADER + decoded.body_bytes,
   };
   records->offset += record->n_bytes;
   records->lsn++;
+  records->moment = record->moment;
   return TRUE;
 }

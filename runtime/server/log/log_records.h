@@ -17,7 +17,8 @@ typedef struct
   /* Private. */
   TpsBuffer *buffer; /* a view of the batch, or an aligned copy */
   gsize offset;
-  gint64 lsn; /* of the next record */
+  gint64 lsn;       /* of the next record */
+  TpsMoment moment; /* of the last record */
   TpsRecordDecoder decoder;
 } TpsLogRecords;
 

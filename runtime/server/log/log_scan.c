@@ -378,6 +378,18 @@ tps_segment_reader_next (TpsSegmentReader *reader, gint64 lsn, GError **error)
       refuse (reader, reader->offset, what, error);
       return TPS_SEGMENT_ERROR;
     }
+  if (!tps_moment_may_follow (&reader->record.moment, &reader->moment))
+    {
+      g_autofree gchar *what = g_strdup_printf (
+          "the record of LSN %" G_GINT64_FORMAT " has epoch %u and time %" G_GINT64_FORMAT
+          ", but the record before has epoch %u and time %" G_GINT64_FORMAT,
+          reader->record.lsn, reader->record.moment.epoch, reader->record.moment.time_ms,
+          reader->moment.epoch, reader->moment.time_ms);
+
+      refuse (reader, reader->offset, what, error);
+      return TPS_SEGMENT_ERROR;
+    }
+  reader->moment = reader->record.moment;
   reader->offset += TPS_LOG_RECORD_HEADER;
   reader->body_offset = place_of (reader, reader->offset);
   reader->offset += (gint64) reader->record.body_bytes;
@@ -593,10 +605,12 @@ static gboolean
 go_on (TpsLogScan *scan, GError **error)
 {
   guint64 number = scan->number + 1;
+  TpsMoment moment = scan->reader.moment;
   gint64 first_lsn;
 
   if (!open_segment (scan, number, &first_lsn, error))
     return FALSE;
+  scan->reader.moment = moment;
   return first_lsn == scan->lsn || refuse_gap (scan, number, first_lsn, error);
 }
 
@@ -642,6 +656,7 @@ tps_log_scan_next (TpsLogScan *scan, TpsLogRecord *record, GError **error)
     }
   *record = (TpsLogRecord) {
     .lsn = reader->record.lsn,
+    .moment = reader->moment,
     .command = scan->decoder.is_hole ? NULL : &scan->decoder.command,
     .n_bytes = TPS_LOG_RECORD_HEADER + reader->record.body_bytes,
   };

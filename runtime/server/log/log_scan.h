@@ -38,6 +38,7 @@ typedef struct
   gint64 size;
   gint64 offset;        /* of the next record, of the end, or of the torn group */
   TpsRecordHead record; /* of the last record that was read */
+  TpsMoment moment;     /* of that record; before the first one, of the record before the segment */
   TpsBuffer *buffer;    /* holds the body of this record at `body_offset` */
   gsize body_offset;    /* the head of the record is before its body */
 

@@ -585,8 +585,8 @@ remember_ids (TpsModelServer *server, const TpsCommand *command, gint64 version,
                                  .incarnation = server->incarnation,
                                  .tenant = record->ids[i].tenant };
 
-      if (!tps_push_window_replay (server->pushes, &request, command->time_ms, version, server->lsn,
-                                   error))
+      if (!tps_push_window_replay (server->pushes, &request, command->moment.time_ms, version,
+                                   server->lsn, error))
         return FALSE;
     }
   return TRUE;

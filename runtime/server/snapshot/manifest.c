@@ -233,6 +233,9 @@ tps_manifest_to_text (const TpsManifest *manifest)
       g_string_append (json, ",\n\"history\":");
       tps_json_append_string (json, manifest->history);
     }
+  if (manifest->moment.epoch > 0)
+    g_string_append_printf (json, ",\n\"epoch\":%u,\"time_ms\":%" G_GINT64_FORMAT,
+                            manifest->moment.epoch, manifest->moment.time_ms);
   g_string_append (json, ",\n\"tables\":[");
   for (guint i = 0; i < manifest->tables->len; i++)
     {
@@ -290,16 +293,23 @@ fail (const gchar *what, const gchar *problem, gint64 offset, GError **error)
   return FALSE;
 }
 
-/* Reads a length, an LSN, a version or a number of steps. */
 static gint64
-read_count (TpsJsonReader *json)
+read_count_to (TpsJsonReader *json, gint64 max)
 {
   gint64 count = tps_json_read_i64 (json);
 
-  if (count >= 0 && count <= TPS_MAX_COUNT)
+  if (count >= 0 && count <= max)
     return count;
-  tps_json_fail (json, "a number outside [0, 2^62]");
+  tps_json_fail (json, max == TPS_MAX_COUNT ? "a number outside [0, 2^62]"
+                                            : "a number outside [0, 2^32)");
   return 0;
+}
+
+/* Reads a length, an LSN, a version, a number of steps or a time. */
+static gint64
+read_count (TpsJsonReader *json)
+{
+  return read_count_to (json, TPS_MAX_COUNT);
 }
 
 static void
@@ -530,6 +540,10 @@ read_manifest (TpsJsonReader *json, GString *key, TpsManifest *manifest)
         g_free (manifest->history);
         manifest->history = g_strdup (key->str);
       }
+    else if (g_str_equal (key->str, "epoch"))
+      manifest->moment.epoch = (guint32) read_count_to (json, G_MAXUINT32);
+    else if (g_str_equal (key->str, "time_ms"))
+      manifest->moment.time_ms = read_count (json);
     else if (g_str_equal (key->str, "tables"))
       read_tables (json, key, manifest);
     else if (g_str_equal (key->str, "table_pushes"))

@@ -7,6 +7,7 @@
 
 #include "runtime/base/budget.h"
 #include "runtime/embedding/table_spec.h"
+#include "runtime/server/command.h"
 #include "runtime/server/log/disk.h"
 #include "runtime/server/tables/host/table.h"
 
@@ -61,8 +62,9 @@ typedef struct
 typedef struct
 {
   gint64 lsn, end_lsn;
-  gchar *history; /* the id of the data directory; NULL = none */
-  GArray *tables; /* of TpsManifestTable */
+  gchar *history;   /* the id of the data directory; NULL = none */
+  TpsMoment moment; /* of the command `end_lsn`, or of a later one */
+  GArray *tables;   /* of TpsManifestTable */
   TpsManifestFile table_pushes;
   gboolean has_model; /* the server had a model server */
   TpsManifestModel model;

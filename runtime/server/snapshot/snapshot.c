@@ -23,12 +23,15 @@ set_info (TpsSnapshotInfo *info, const gchar *name, const TpsManifest *manifest)
 {
   *info = (TpsSnapshotInfo) { .lsn = manifest->lsn,
                               .end_lsn = manifest->end_lsn,
+                              .moment = manifest->moment,
                               .oldest_lsn = manifest->lsn,
                               .n_tables = manifest->tables->len,
                               .n_increments = tps_manifest_count_increments (manifest),
                               .has_model = manifest->model.incarnation > 0,
                               .n_bytes = tps_manifest_count_bytes (manifest) };
   g_strlcpy (info->name, name, sizeof info->name);
+  if (manifest->history != NULL)
+    g_strlcpy (info->history, manifest->history, sizeof info->history);
 }
 
 /* ---- checks of existing snapshots ------------------------------------------------------------ */
@@ -49,6 +52,11 @@ check_own (const TpsSnapshotOptions *options, const gchar *name, gint64 max_lsn,
                  "empty data directory",
                  folder, manifest->history != NULL ? manifest->history : "not set",
                  options->history);
+  else if (options->history != NULL && manifest->moment.epoch > options->epoch)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
+                 "%s: this snapshot has epoch %u, but the data directory only %u, so its FORMAT is "
+                 "older than the snapshot; restore the directory from a copy",
+                 folder, manifest->moment.epoch, options->epoch);
   else if (!g_str_equal (name, right))
     g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
                  "%s: its manifest is that of %s; rename it, or move it elsewhere", folder, right);
@@ -202,6 +210,9 @@ write_manifest (Writing *writing, GError **error)
       && (!wait_ended (writing, end_lsn, error)
           || !options->flush (options->user_data, end_lsn, error)))
     return FALSE;
+  writing->manifest.moment.epoch = options->epoch;
+  if (options->get_time_ms != NULL)
+    writing->manifest.moment.time_ms = options->get_time_ms (options->user_data);
   return tps_manifest_write (&writing->manifest, options->disk, writing->folder, error);
 }
 

@@ -28,7 +28,7 @@
 
 #pragma once
 
-#include "runtime/server/log/disk.h"
+#include "runtime/server/log/log_format.h"
 #include "runtime/server/model/model_server.h"
 #include "runtime/server/sequencer.h"
 #include "runtime/server/tables/table_store.h"
@@ -43,6 +43,7 @@ typedef struct
   /* The id of the data directory: it is written to each snapshot, and a snapshot with a different
    * one is refused. NULL = none. Borrowed. */
   const gchar *history;
+  guint32 epoch; /* of the data directory: a snapshot with a higher one is refused */
 
   /* Borrowed. The sequencer is that of `tables` and `model`, and must have an observer. `tables` or
    * `model` may be NULL. */
@@ -60,6 +61,8 @@ typedef struct
   /* Blocks until the log holds every command up to `lsn` on the disk. NULL: there is no log. After
    * an error, the snapshot fails with this error. */
   gboolean (*flush) (gpointer user_data, gint64 lsn, GError **error);
+  /* Returns the time of the last command that has been logged. NULL: it is not known. */
+  gint64 (*get_time_ms) (gpointer user_data);
   /* Returns TRUE to end the snapshot; called every few milliseconds. NULL: it is never ended. */
   gboolean (*is_cancelled) (gpointer user_data);
   /* Optional: called after every 4 MiB or more, with the number of complete bytes and the total,
@@ -83,6 +86,8 @@ typedef struct
   /* the log is replayed from the record after this one; earlier records may be deleted */
   gint64 lsn;
   gint64 end_lsn; /* the largest LSN of a command whose effects may be contained */
+  gchar history[TPS_LOG_ID_DIGITS + 1]; /* of its data directory; "" = none */
+  TpsMoment moment;                     /* of the newest of these commands, or a later one */
   /* `lsn` of the oldest snapshot that is kept; the log must keep the records after it */
   gint64 oldest_lsn;
   guint n_tables;

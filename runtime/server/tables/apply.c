@@ -909,7 +909,8 @@ remember_id (TpsTableStore *store, const TpsCommand *record, gint64 steps, GErro
   TPS_PLANT ("window-not-restored", return TRUE);
   for (guint i = 0; i < record->n_tables; i++)
     request.incarnation = MIN (request.incarnation, record->tables[i].incarnation);
-  return tps_push_window_replay (window, &request, record->time_ms, steps, record->lsn, error);
+  return tps_push_window_replay (window, &request, record->moment.time_ms, steps, record->lsn,
+                                 error);
 }
 
 static gboolean

@@ -7,7 +7,6 @@
 #include "runtime/base/error.h"
 #include "runtime/base/module.h"
 #include "runtime/base/sync.h"
-#include "runtime/base/version.h"
 #include "runtime/trainer/group/process_groups.h"
 
 #define LIBRARY_NAME "libtps_gloo.so"

@@ -5,7 +5,7 @@
  * second of the different ids, and the losses of cross-entropy. */
 
 #include "bench/gpu_bundle/device_cases.h"
-#include "runtime/base/version.h"
+#include <thriftps/error.h>
 #include "runtime/device/dense.h"
 #include "runtime/device/device_library.h"
 #include "tests/runtime/fake_device/fake_device.h"

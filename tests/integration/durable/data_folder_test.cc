@@ -102,7 +102,7 @@ TEST (DataFolder, withADamagedMarkerIsRefused)
     server.wait_until_live ();
   }
   std::getline (std::ifstream (format), text, '\0');
-  for (const char *part : { "history ", "lsn ", "snapshot ", "crc32c " })
+  for (const char *part : { "history ", "epoch ", "lsn ", "snapshot ", "crc32c " })
     {
       std::string damaged = text;
 

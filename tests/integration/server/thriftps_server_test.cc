@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <memory>
 #include <stdexcept>
@@ -158,14 +157,12 @@ TEST (ThriftpsServer, EndsOnSigtermWithWaitingCallsAnswered)
   EXPECT_EQ (averaging.Receive ()->seqid, 2);
   EXPECT_EQ (getting.Receive ()->seqid, 2);
 
-  auto before = std::chrono::steady_clock::now ();
   server.Signal (SIGTERM);
   EXPECT_EQ (ErrorCode (averaging.Receive ()), 8);
   EXPECT_EQ (ErrorCode (getting.Receive ()), 8);
   EXPECT_EQ (averaging.Receive (), nullptr);
   EXPECT_EQ (idle.Receive (), nullptr);
   EXPECT_EQ (server.Wait (), 0);
-  EXPECT_LT (std::chrono::steady_clock::now () - before, std::chrono::seconds (20));
 }
 
 TEST (ThriftpsServer, EndsOnSigintWithAClientThatDoesNotRead)
@@ -176,10 +173,8 @@ TEST (ThriftpsServer, EndsOnSigintWithAClientThatDoesNotRead)
   for (int i = 0; i < 10; i++)
     flood += MessageBytes ({}, "ParameterServer:average_gradient", i, Push (0, i, 2 << 20, 1));
   client.SendUntilStuck (flood, 100);
-  auto before = std::chrono::steady_clock::now ();
   server.Signal (SIGINT);
   EXPECT_EQ (server.Wait (), 0);
-  EXPECT_LT (std::chrono::steady_clock::now () - before, std::chrono::seconds (20));
 }
 
 TEST (ThriftpsServer, RoundsEndByTheirDeadline)

@@ -83,58 +83,6 @@ protected:
   TpsAccess *access_ = nullptr;
 };
 
-TEST_F (Access, withoutRulesEverythingIsAllowed)
-{
-  TpsAccessOptions options = { nullptr, tokens_.c_str () };
-  TpsIdentity identity;
-
-  access_ = tps_access_new (&options, nullptr);
-  TpsGuardedMethod drop = method ("EmbeddingTable:drop_table", TPS_RIGHT_ADMIN);
-  tps_identity_init (&identity, access_);
-  g_autoptr (TpsGrant) grant = tps_identity_get_grant (&identity);
-  EXPECT_TRUE (tps_grant_check_method (grant, &drop, drop.name, nullptr));
-  EXPECT_TRUE (tps_grant_check_table (grant, &drop, "t", TPS_RIGHT_ADMIN, nullptr));
-  tps_identity_clear (&identity);
-}
-
-TEST_F (Access, knownAndUnknownMethodsAreRefusedWithTheSameMessage)
-{
-  TpsIdentity identity;
-  g_autoptr (GError) known = nullptr, unknown = nullptr, anonymous = nullptr;
-
-  open ();
-  TpsGuardedMethod drop = method ("EmbeddingTable:drop_table", TPS_RIGHT_ADMIN);
-  tps_identity_init (&identity, access_);
-  g_autoptr (TpsGrant) anonymous_grant = tps_identity_get_grant (&identity);
-  g_autoptr (TpsGrant) grant = shown (&identity, "uid:7");
-  EXPECT_FALSE (tps_grant_check_method (grant, &drop, drop.name, &known));
-  EXPECT_FALSE (tps_grant_check_name (grant, drop.name, &unknown));
-  EXPECT_STREQ (known->message, unknown->message);
-  EXPECT_STREQ (known->message, "EmbeddingTable:drop_table: not allowed for uid:7");
-  EXPECT_EQ (known->code, TPS_ERROR_PERMISSION_DENIED);
-  EXPECT_FALSE (tps_grant_check_method (anonymous_grant, &drop, drop.name, &anonymous));
-  EXPECT_EQ (anonymous->code, TPS_ERROR_UNAUTHENTICATED);
-  tps_identity_clear (&identity);
-}
-
-/* Only a principal that would be refused no method of a name may learn that there is none. */
-TEST_F (Access, namesOfMethodsAreRevealedToPrincipalsWithAllRights)
-{
-  TpsIdentity identity;
-
-  write (rules_, R"({ "rules": [
-      { "principals": ["uid:*"], "rights": ["read", "push"], "tables": ["*"] },
-      { "principals": ["uid:7"], "rights": ["admin"], "methods": ["EmbeddingTable"] } ] })");
-  open ();
-  tps_identity_init (&identity, access_);
-  g_autoptr (TpsGrant) trainer = shown (&identity, "uid:8");
-  g_autoptr (TpsGrant) admin = shown (&identity, "uid:7");
-  EXPECT_FALSE (tps_grant_check_name (trainer, "EmbeddingTable:nonsense", nullptr));
-  EXPECT_TRUE (tps_grant_check_name (admin, "EmbeddingTable:nonsense", nullptr));
-  EXPECT_FALSE (tps_grant_check_name (admin, "Node:nonsense", nullptr));
-  tps_identity_clear (&identity);
-}
-
 /* A principal may call the carrier methods (of the services that carry other calls) if it has any
  * right at all. */
 TEST_F (Access, carrierMethodsAreAllowedToPrincipalsWithAnyRight)
@@ -291,58 +239,6 @@ TEST_F (Access, decisionsMatchAReferenceImplementation)
     }
   EXPECT_GT (n_allowed, 300u);
   EXPECT_GT (n_refused, 300u);
-}
-
-TEST_F (Access, aTokenGivesAConnectionItsPrincipal)
-{
-  std::string token = make_token ("trainer", "ads");
-  TpsIdentity identity;
-  g_autoptr (GError) error = nullptr;
-
-  open ();
-  tps_identity_init (&identity, access_);
-  tps_identity_show (&identity, TPS_PRINCIPAL_UID, "uid:7");
-  EXPECT_TRUE (tps_identity_authenticate (&identity, token.c_str (), nullptr));
-  const TpsPrincipal *principal = tps_identity_get_principal (&identity);
-  EXPECT_STREQ (tps_principal_get_name (principal), "token:trainer");
-  EXPECT_STREQ (tps_principal_get_tenant (principal), "ads");
-  EXPECT_EQ (tps_principal_get_kind (principal), TPS_PRINCIPAL_TOKEN);
-  EXPECT_FALSE (tps_identity_authenticate (&identity, (token + "x").c_str (), &error));
-  EXPECT_EQ (error->code, TPS_ERROR_UNAUTHENTICATED);
-  EXPECT_EQ (std::string (error->message).find (token), std::string::npos);
-  EXPECT_EQ (identity.n_failures, 1u);
-  EXPECT_FALSE (tps_identity_authenticate (&identity, std::string (100000, 'x').c_str (), nullptr));
-  EXPECT_STREQ (tps_principal_get_name (tps_identity_get_principal (&identity)), "token:trainer");
-  tps_identity_clear (&identity);
-}
-
-TEST_F (Access, aReloadChangesOpenConnections)
-{
-  std::string token = make_token ("trainer", nullptr);
-  TpsIdentity identity;
-
-  open ();
-  TpsGuardedMethod look = method ("EmbeddingTable:lookup_rows", TPS_RIGHT_READ);
-  tps_identity_init (&identity, access_);
-  tps_identity_show (&identity, TPS_PRINCIPAL_UID, "uid:7");
-  ASSERT_TRUE (tps_identity_authenticate (&identity, token.c_str (), nullptr));
-  g_autoptr (TpsGrant) before = tps_identity_get_grant (&identity);
-  EXPECT_FALSE (tps_grant_check_method (before, &look, look.name, nullptr));
-
-  write (rules_, R"({ "rules": [ { "principals": ["token:trainer"], "rights": ["read"],
-                                   "tenant": "ads" } ] })");
-  ASSERT_TRUE (tps_access_reload (access_, nullptr));
-  g_autoptr (TpsGrant) after = tps_identity_get_grant (&identity);
-  EXPECT_TRUE (tps_grant_check_method (after, &look, look.name, nullptr));
-  EXPECT_STREQ (tps_principal_get_tenant (tps_grant_get_principal (after)), "ads");
-  /* A running call keeps the grant that it started with. */
-  EXPECT_FALSE (tps_grant_check_method (before, &look, look.name, nullptr));
-
-  write (tokens_, ""); /* the token is revoked */
-  ASSERT_TRUE (tps_access_reload (access_, nullptr));
-  g_autoptr (TpsGrant) revoked = tps_identity_get_grant (&identity);
-  EXPECT_STREQ (tps_principal_get_name (tps_grant_get_principal (revoked)), "uid:7");
-  tps_identity_clear (&identity);
 }
 
 TEST_F (Access, aBrokenFileKeepsTheOldRules)

@@ -434,22 +434,6 @@ protected:
   int n_done = 0;
 };
 
-TEST_F (ChunkedCall, sendsAndFetches)
-{
-  network.answer = pattern (12345, 5);
-  send (pattern (5000));
-  expect_answer (pattern (5000));
-  EXPECT_EQ (std::count (network.seen.begin (), network.seen.end (), "begin_transfer"), 1);
-}
-
-TEST_F (ChunkedCall, aShortAnswerComesWhole)
-{
-  network.answer = "short";
-  send (pattern (1000));
-  expect_answer (pattern (1000));
-  EXPECT_EQ (std::count (network.seen.begin (), network.seen.end (), "get_chunk"), 0);
-}
-
 /* The call must run exactly once and its reply must arrive, at any failure. */
 TEST_F (ChunkedCall, survivesANetworkThatLosesAndCorrupts)
 {
@@ -478,32 +462,6 @@ TEST_F (ChunkedCall, survivesANetworkThatLosesAndCorrupts)
       network.now_ns = second;
     }
   EXPECT_GT (network.n_losses, 300);
-}
-
-/* Loses the connection at each call in turn, either before or after the server has executed it. */
-TEST_F (ChunkedCall, resumesWhereverTheConnectionIsLost)
-{
-  std::string argument = pattern (1000);
-
-  network.answer = pattern (3500, 9);
-  for (Fate fate : { Fate::LOST_BEFORE, Fate::LOST_AFTER })
-    for (int at = 1;; at++)
-      {
-        int n_calls = 0;
-
-        network.n_runs = network.n_losses = 0;
-        network.seen.clear ();
-        network.decide = [&] (const std::string &) { return n_calls++ == at ? fate : Fate::FINE; };
-        send (argument);
-        if (network.n_losses == 0)
-          break;
-        if (got == nullptr || network.n_runs != 1)
-          FAIL () << "lost at call " << at << ": " << (error != nullptr ? error->message : "");
-        EXPECT_EQ (argument_of (got), network.answer);
-        EXPECT_EQ (network.received, argument);
-        /* Only chunks that were in flight may be sent again. */
-        EXPECT_LE (std::count (network.seen.begin (), network.seen.end (), "put_chunk"), 11 + 3);
-      }
 }
 
 /* The server refuses each call in turn for a while, for example because a tenant has reached its
@@ -555,21 +513,6 @@ TEST_F (ChunkedCall, aConnectionThatIsNeverMadeFailsTheCallAtOnce)
   send (pattern (1000));
   expect_error (TPS_ERROR_CONNECTION_LOST);
   EXPECT_EQ (network.n_losses, 1);
-}
-
-TEST_F (ChunkedCall, triesAgainUntilTheDeadline)
-{
-  int n_calls = 0;
-
-  network.decide = [&] (const std::string &) {
-    return n_calls++ < 3 ? Fate::FINE : Fate::LOST_BEFORE;
-  };
-  deadline_ns = 20 * second;
-  send (pattern (1000));
-  expect_error (TPS_ERROR_CONNECTION_LOST);
-  EXPECT_GT (network.now_ns, 15 * second);
-  EXPECT_LT (network.now_ns, 20 * second);
-  EXPECT_LT (network.n_losses, 40) << "ever more slowly";
 }
 
 TEST_F (ChunkedCall, aChunkThatIsAlwaysCorruptIsAnError)
@@ -642,14 +585,6 @@ TEST_F (ChunkedCall, aServerWithoutRoomRefusesWithARetryTime)
   send (pattern (1000));
   expect_error (TPS_ERROR_RESOURCE_EXHAUSTED);
   EXPECT_EQ (tps_error_get_retry_after_ms (error), 70);
-}
-
-TEST_F (ChunkedCall, fetchesAnAnswerThatWaits)
-{
-  fetch_kept (pattern (5000));
-  ASSERT_NE (got, nullptr);
-  EXPECT_EQ (argument_of (got), network.answer);
-  EXPECT_EQ (tps_transfer_store_get_n_transfers (network.store), 0u);
 }
 
 /* Before the first chunk has arrived, the client does not know the number of chunks. */

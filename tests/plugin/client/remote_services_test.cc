@@ -303,7 +303,8 @@ TEST_P (RemoteServices, TrainerServiceThatIsNotServedIsNotFound)
 
 TEST_P (RemoteServices, StorePutsGetsWaitsAndRemoves)
 {
-  TpsStore *store = tps_remote_store_new (address_.c_str (), 0, nullptr);
+  TpsRemoteStoreOptions options = { .address = address_.c_str () };
+  TpsStore *store = tps_remote_store_new (&options, nullptr);
   g_autoptr (GBytes) value = g_bytes_new_static ("here", 4);
   g_autoptr (GError) error = nullptr;
 

@@ -16,8 +16,9 @@ protected:
   RemoteStore ()
   {
     std::string address = listener_.address ();
+    TpsRemoteStoreOptions options = { .address = address.c_str () };
 
-    store_ = tps_remote_store_new (address.c_str (), 0, nullptr);
+    store_ = tps_remote_store_new (&options, nullptr);
   }
 
   ~RemoteStore () override

@@ -254,56 +254,6 @@ TEST (ScanHeader, aMessageThatFindsNoMemoryIsReadToItsEnd)
   tps_buffer_pool_unref (pool);
 }
 
-void
-expect_bad_info (const Bytes &info, const std::string &reason)
-{
-  Bytes padded = info;
-
-  padded.resize ((info.size () + 3) / 4 * 4);
-  expect_protocol_error (
-      frame (raw_header (padded, static_cast<guint> (padded.size () / 4)) + header () + STOP),
-      reason);
-}
-
-TEST (ScanHeader, hostileOnes)
-{
-  Bytes message = header () + STOP;
-  Bytes many;
-
-  expect_protocol_error (frame (raw_header ("", 1, 0x0ffe) + message), "begins with 0x0ffe");
-  expect_protocol_error (frame (raw_header ("", 0) + message), "header has 0 bytes");
-  expect_protocol_error (frame (raw_header ("", 0xffff) + message),
-                         "the frame's header needs 262140 bytes");
-  expect_protocol_error (frame (raw_header (Bytes (65536, '\0'), 65536 / 4) + message),
-                         "the frame's header has 65536 bytes");
-  expect_protocol_error (frame (raw_header ("", 1).substr (0, 9)),
-                         "the frame ends inside the message");
-  expect_protocol_error (frame (theader (BINARY, PAIRS)), "the frame ends inside the message");
-  expect_protocol_error (frame (theader (BINARY, PAIRS) + theader (BINARY, PAIRS) + message),
-                         "begins with 0x0f");
-  expect_protocol_error (frame (theader (BINARY, PAIRS) + compact_header () + STOP),
-                         "announces the other protocol");
-  expect_protocol_error (frame (theader (COMPACT, PAIRS) + message),
-                         "announces the other protocol");
-  expect_bad_info (varint (1) + varint (0), "announces protocol 1");
-  expect_bad_info (Bytes ("\xff\xff\xff\xff\xff\xff", 6), "a varint of more than 32 bits");
-  expect_bad_info (Bytes ("\xff\xff\xff\x7f", 4) + STOP, "announces protocol 268435455");
-  expect_bad_info (Bytes ("\x80\x80\x80\x80", 4), "ends inside a number");
-  expect_bad_info (varint (0) + varint (1) + varint (1), "transform 1 (zlib)");
-  expect_bad_info (varint (0) + varint (3) + varint (7), "transform 7:");
-  expect_bad_info (varint (0) + varint (0) + block (0xffffffff, PAIRS), "the key");
-  expect_bad_info (varint (0) + varint (0) + varint (1) + varint (1) + varint (0x7fffffff) + "abc",
-                   "ends inside a number or a string");
-  expect_bad_info (varint (0) + varint (0) + block (1, pair (Bytes ("a\0b", 3), "1")), "not UTF-8");
-  expect_bad_info (varint (0) + varint (0) + block (1, pair ("a", "\xff")), "not UTF-8");
-  expect_bad_info (varint (0) + varint (0) + block (2, pair ("a", "1") + pair ("a", "2")),
-                   "the key \"a\" twice");
-  for (int i = 0; i <= TPS_MESSAGE_MAX_HEADERS; i++)
-    many += pair (std::to_string (i), "");
-  expect_bad_info (varint (0) + varint (0) + block (TPS_MESSAGE_MAX_HEADERS + 1, many),
-                   "more than 64 pairs");
-}
-
 /* Unframed messages and messages in chunks have no frame, so they have no header. */
 TEST (ScanHeader, onlyAFrameHasOne)
 {

@@ -15,29 +15,6 @@ using testing::StartsWith;
 
 /* ---- frames --------------------------------------------------------------------------------- */
 
-TEST (ScanLimits, aFrameOfNoBytes)
-{
-  expect_protocol_error (be (0, 4), "a frame has the length 0, expected at least 1");
-  EXPECT_EQ (scan_bytes (frame (header () + STOP) + be (0, 4)).error,
-             "a frame has the length 0, expected at least 1");
-}
-
-TEST (ScanLimits, aNegativeFrameLength)
-{
-  expect_protocol_error (be (0xffffffff, 4), "negative length 0xffffffff");
-  expect_protocol_error (be (0x80000000, 4), "negative length 0x80000000");
-  expect_protocol_error (be (0x80050000, 4), "negative length 0x80050000");
-}
-
-TEST (ScanLimits, aFrameBeyondTheLimit)
-{
-  expect_refused (be (0x7fffffff, 4), TPS_ERROR_RESOURCE_EXHAUSTED,
-                  "a frame has 2147483647 bytes; the limit is 1048576");
-  expect_refused (be (LIMIT + 1, 4), TPS_ERROR_RESOURCE_EXHAUSTED, "a frame has 1048577 bytes");
-  expect_refused ("GET / HTTP/1.1\r\n\r\n", TPS_ERROR_RESOURCE_EXHAUSTED,
-                  "a frame has 1195725856 bytes");
-}
-
 TEST (ScanLimits, aFrameAtTheLimitIsNotHostile)
 {
   Bytes start = header () + field (TPS_WIRE_BINARY, 1);
@@ -45,49 +22,6 @@ TEST (ScanLimits, aFrameAtTheLimitIsNotHostile)
 
   expect_accepted (frame (start + be (n_bytes, 4) + Bytes (n_bytes, 'x') + STOP));
   expect_accepted (start + be (n_bytes, 4) + Bytes (n_bytes, 'x') + STOP);
-}
-
-TEST (ScanLimits, anUnframedMessageBeyondTheLimit)
-{
-  Bytes start = header () + field (TPS_WIRE_BINARY, 1);
-  gsize n_bytes = LIMIT - start.size () - 4;
-
-  expect_refused (start + be (n_bytes, 4) + Bytes (n_bytes, 'x') + STOP,
-                  TPS_ERROR_RESOURCE_EXHAUSTED, "the limit of 1048576 bytes for a message");
-  expect_refused (start + be (n_bytes + 1, 4), TPS_ERROR_RESOURCE_EXHAUSTED, "a string needs");
-  expect_refused (header ()
-                      + repeat (field (TPS_WIRE_STRUCT, 1) + field (TPS_WIRE_LIST, 1)
-                                    + be (TPS_WIRE_STRUCT, 1) + be (2 * LIMIT, 4),
-                                1),
-                  TPS_ERROR_RESOURCE_EXHAUSTED, "a list needs 2097152 bytes");
-}
-
-TEST (ScanLimits, aFrameThatEndsInsideItsMessage)
-{
-  expect_protocol_error (frame (header ()), "the frame ends inside the message");
-  expect_protocol_error (frame (header () + field (TPS_WIRE_I64, 1) + "1234"),
-                         "the frame ends inside the message");
-  expect_protocol_error (frame (compact_header () + compact_field (C_I64) + "\xff\xff"),
-                         "the frame ends inside the message");
-  expect_protocol_error (frame ("\x80"), "the frame ends inside the message");
-}
-
-TEST (ScanLimits, aFieldSplitOverTwoFrames)
-{
-  Bytes message = header () + field (TPS_WIRE_BINARY, 1) + be (8, 4) + "abcdefgh" + STOP;
-
-  expect_protocol_error (frame (message.substr (0, 24)) + frame (message.substr (24)),
-                         "a string needs 8 bytes");
-  expect_protocol_error (frame (message.substr (0, 17)) + frame (message.substr (17)),
-                         "the frame ends inside the message");
-}
-
-TEST (ScanLimits, bytesAfterTheMessageInItsFrame)
-{
-  expect_protocol_error (frame (header () + STOP + "more"),
-                         "the message ends 4 bytes before its frame");
-  expect_protocol_error (frame (compact_header () + STOP + STOP),
-                         "the message ends 1 bytes before its frame");
 }
 
 TEST (ScanLimits, aClaimThatStallsHoldsNoMemory)

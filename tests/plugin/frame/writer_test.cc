@@ -54,43 +54,6 @@ protected:
   TpsWriter *out;
 };
 
-TEST_F (Writer, largeBuffersGoOutFromWhereTheyLie)
-{
-  g_autoptr (TpsBuffer) buffer = tps_buffer_new_zeroed (10000);
-
-  begin ();
-  tps_writer_binary_buffer (out, buffer, 64, 9000);
-  ASSERT_TRUE (end ());
-  ASSERT_EQ (pieces ().size (), 3u);
-  EXPECT_EQ (pieces ()[1].iov_base, tps_buffer_get_data (buffer) + 64);
-  EXPECT_EQ (pieces ()[1].iov_len, 9000u);
-  EXPECT_FALSE (tps_buffer_is_exclusive (buffer));
-  tps_writer_reset (out, TPS_PROTOCOL_COMPACT, FALSE);
-  EXPECT_TRUE (tps_buffer_is_exclusive (buffer));
-}
-
-TEST_F (Writer, largeBorrowedBytesGoOutFromWhereTheyLie)
-{
-  std::string bytes (TPS_MESSAGE_BODY_THRESHOLD, 'x');
-
-  begin ();
-  tps_writer_binary_borrowed (out, bytes.data (), bytes.size ());
-  ASSERT_TRUE (end ());
-  ASSERT_EQ (pieces ().size (), 3u);
-  EXPECT_EQ (pieces ()[1].iov_base, bytes.data ());
-}
-
-TEST_F (Writer, smallOnesAreCopied)
-{
-  g_autoptr (TpsBuffer) buffer = tps_buffer_new_zeroed (TPS_MESSAGE_BODY_THRESHOLD);
-
-  begin ();
-  tps_writer_binary_buffer (out, buffer, 1, TPS_MESSAGE_BODY_THRESHOLD - 1);
-  ASSERT_TRUE (end ());
-  EXPECT_EQ (pieces ().size (), 1u);
-  EXPECT_TRUE (tps_buffer_is_exclusive (buffer));
-}
-
 TEST_F (Writer, piecesAreRightWhenTheHeadMovesAfterThem)
 {
   std::string large (5000, 'l');

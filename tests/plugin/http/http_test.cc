@@ -34,20 +34,6 @@ constexpr int small_buffer = 4096;
 
 // ---- states -------------------------------------------------------------------------------------
 
-TEST (Http, ReportsTheReadinessOfTheServer)
-{
-  Servers servers;
-  EXPECT_THAT (servers.Get ("/healthz"), StartsWith ("HTTP/1.1 200"));
-  EXPECT_THAT (servers.Get ("/readyz"), HasSubstr ("starting"));
-  servers.StartThrift ();
-  EXPECT_THAT (servers.Get ("/readyz"), StartsWith ("HTTP/1.1 200"));
-  tps_server_stop (servers.server ());
-  std::string draining = servers.Get ("/readyz");
-  EXPECT_THAT (draining, StartsWith ("HTTP/1.1 503"));
-  EXPECT_THAT (draining, HasSubstr ("\"reasons\":[\"draining\"]"));
-  EXPECT_THAT (servers.Get ("/healthz"), StartsWith ("HTTP/1.1 200"));
-}
-
 TEST (Http, EveryReplyHasTheHeadersThatRestrictBrowsers)
 {
   Servers servers;
@@ -90,68 +76,6 @@ TEST (Http, CountsOpenConnections)
 
 // ---- rights -------------------------------------------------------------------------------------
 
-TEST (Http, RefusesNamesOfOthers)
-{
-  Servers servers;
-  EXPECT_THAT (servers.Exchange (Request ("/status", "", "GET", "evil.example")),
-               StartsWith ("HTTP/1.1 421"));
-  EXPECT_THAT (servers.Exchange (Request ("http://evil.example/status")),
-               StartsWith ("HTTP/1.1 421"));
-  EXPECT_THAT (servers.Exchange (Request ("/status", "Host: evil.example\r\n")),
-               StartsWith ("HTTP/1.1 421"));
-  EXPECT_THAT (servers.Exchange ("GET /status HTTP/1.0\r\n\r\n"), StartsWith ("HTTP/1.0 200"));
-}
-
-// Writes a new file of this test, and returns its path.
-std::string
-WriteFile (const std::string &name, const std::string &text)
-{
-  std::string path = testing::TempDir () + name;
-  EXPECT_TRUE (g_file_set_contents (path.c_str (), text.c_str (), -1, nullptr));
-  return path;
-}
-
-std::string
-Bearer (const std::string &token)
-{
-  return "Authorization: Bearer " + token + "\r\n";
-}
-
-TEST (Http, AsksForTheRight)
-{
-  TraceCapture log;
-  g_autofree gchar *line = nullptr, *other_line = nullptr;
-  g_autofree gchar *token = tps_token_make ("monitor", nullptr, &line, nullptr);
-  g_autofree gchar *other = tps_token_make ("trainer", nullptr, &other_line, nullptr);
-  const std::string tokens = WriteFile ("tokens", std::string (line) + "\n" + other_line + "\n");
-  const std::string rules = WriteFile (
-      "rules.json", "{\"rules\": [{\"principals\": [\"token:monitor\"], \"rights\": [\"admin\"],"
-                    " \"methods\": [\"Http:status\"]},"
-                    " {\"principals\": [\"*\"], \"rights\": [\"read\", \"push\"]}]}");
-  TpsAccessOptions files = { rules.c_str (), tokens.c_str () };
-  g_autoptr (TpsAccess) access = tps_access_new (&files, nullptr);
-  ASSERT_NE (access, nullptr);
-  TpsHttpOptions options = {};
-  options.access = access;
-  Servers servers (options);
-  for (const char *path : { "/healthz", "/" })
-    EXPECT_THAT (servers.Get (path), StartsWith ("HTTP/1.1 200")) << path;
-  EXPECT_THAT (servers.Get ("/readyz"), StartsWith ("HTTP/1.1 503"));
-  std::string denied = servers.Get ("/status");
-  EXPECT_THAT (denied, StartsWith ("HTTP/1.1 401"));
-  EXPECT_THAT (log.WaitFor ("http_denied"),
-               AllOf (HasSubstr (" principal=anonymous "), HasSubstr (" path=/status ")));
-  EXPECT_THAT (denied, HasSubstr ("WWW-Authenticate: Bearer"));
-  EXPECT_THAT (servers.Get ("/status", Bearer ("wrong")), StartsWith ("HTTP/1.1 401"));
-  EXPECT_THAT (servers.Get ("/status", Bearer (other)), StartsWith ("HTTP/1.1 403"));
-  EXPECT_THAT (servers.Get ("/status", Bearer (token)), StartsWith ("HTTP/1.1 200"));
-  EXPECT_THAT (servers.Get ("/flags", Bearer (token)), StartsWith ("HTTP/1.1 403"));
-  // Without the right, a client must not learn which paths exist.
-  EXPECT_THAT (servers.Get ("/nope"), StartsWith ("HTTP/1.1 401"));
-  EXPECT_THAT (servers.Get ("/nope", Bearer (token)), StartsWith ("HTTP/1.1 403"));
-  EXPECT_THAT (servers.Exchange (Request ("/status", "", "DELETE")), StartsWith ("HTTP/1.1 401"));
-}
-
 TEST (Http, AnEndpointMustNameItsRight)
 {
   TpsHttpEndpoint endpoint = {};
@@ -160,17 +84,6 @@ TEST (Http, AnEndpointMustNameItsRight)
   Servers servers ({}, { endpoint });
   EXPECT_FALSE (servers.started ());
   EXPECT_THAT (servers.message (), HasSubstr ("/open"));
-}
-
-TEST (Http, OtherMethodsAreRefused)
-{
-  Servers servers;
-  for (const char *method : { "POST", "PUT", "DELETE", "PATCH", "TRACE", "BREW" })
-    {
-      std::string refused = servers.Exchange (Request ("/status", "Content-Length: 0\r\n", method));
-      EXPECT_THAT (refused, StartsWith ("HTTP/1.1 405")) << method;
-      EXPECT_THAT (refused, HasSubstr ("Allow: GET, HEAD")) << method;
-    }
 }
 
 TEST (Http, BodiesAreSmall)
@@ -292,32 +205,6 @@ TEST (Http, HealthIsReportedWithoutMemory)
   tps_budget_release (process, n_bytes);
 }
 
-TEST (Http, IdleAndSlowConnectionsGiveWay)
-{
-  TraceCapture log;
-  TpsHttpOptions options = {};
-  options.max_connections = 2;
-  Servers servers (options, { MakeLarge () });
-  Socket unread (servers.url (), small_buffer);
-  unread.Send (Request ("/large"));
-  unread.Receive ("\r\n\r\n");
-  std::vector<std::unique_ptr<Socket>> slow;
-  for (int i = 0; i < 20; i++)
-    {
-      slow.push_back (std::make_unique<Socket> (servers.url ()));
-      slow.back ()->Send (i % 2 == 0 ? "" : "GET /healthz HT");
-      ASSERT_THAT (servers.Get ("/healthz"), StartsWith ("HTTP/1.1 200")) << i;
-    }
-  EXPECT_EQ (slow.front ()->Receive (), "");
-  EXPECT_THAT (log.WaitFor ("http_cut"), HasSubstr ("reason=\"too many connections\""));
-  // Without incomplete requests, the oldest response gives way.
-  Socket unread_too (servers.url (), small_buffer);
-  unread_too.Send (Request ("/large"));
-  unread_too.Receive ("\r\n\r\n");
-  EXPECT_THAT (servers.Get ("/healthz"), StartsWith ("HTTP/1.1 200"));
-  EXPECT_LT (unread.Receive ().size (), large_bytes);
-}
-
 TEST (Http, StreamsDoNotGiveWay)
 {
   TraceCapture log;
@@ -366,20 +253,6 @@ TEST (Http, AStreamThatIsNotReadIsCut)
     status = servers.Get ("/status");
   while (status.find ("\"streams\":0,") == std::string::npos)
     status = servers.Get ("/status");
-}
-
-TEST (Http, RangesAreIgnored)
-{
-  Servers servers;
-  std::string whole = servers.Get ("/"), ranges;
-  for (int i = 0; i < 2000; i++)
-    ranges += "0-,";
-  for (const std::string &value : { ranges + "0-", std::string ("0-9"), std::string ("9999-") })
-    {
-      std::string answer = servers.Get ("/", "Range: bytes=" + value + "\r\n");
-      EXPECT_THAT (answer, StartsWith ("HTTP/1.1 200"));
-      EXPECT_EQ (answer.substr (answer.find ("\r\n\r\n")), whole.substr (whole.find ("\r\n\r\n")));
-    }
 }
 
 // libsoup must not get such requests: it would allocate memory for each line and each piece.
@@ -537,43 +410,6 @@ TEST (Http, IsNotHealthyWhileThreadsStandStill)
   do
     answer = servers.Get ("/healthz");
   while (answer.find ("HTTP/1.1 200") != 0);
-}
-
-TEST (Http, ConnectionsAreListedInPages)
-{
-  Servers servers;
-  servers.StartThrift ();
-  const std::string address = tps_server_get_addresses (servers.server ())[0];
-  std::vector<std::unique_ptr<RawClient>> clients;
-  for (int i = 0; i < 600; i++) // more than the server lists in one lock acquisition
-    {
-      clients.push_back (std::make_unique<RawClient> (address));
-      ASSERT_TRUE (clients.back ()->Send ("Node:describe", 1));
-      ASSERT_NE (clients.back ()->Receive (), nullptr);
-    }
-  guint64 after = 0;
-  size_t n_seen = 0;
-  for (guint n_max : { 1u, 255u, 256u, 1000u })
-    {
-      g_autoptr (GArray) infos = tps_server_list_connections (servers.server (), after, n_max);
-      for (guint i = 0; i < infos->len; i++)
-        {
-          const auto &info = g_array_index (infos, TpsConnectionInfo, i);
-          EXPECT_GT (info.id, after);
-          EXPECT_EQ (info.n_calls, 1u);
-          EXPECT_EQ (info.n_in_flight, 0u);
-          EXPECT_STREQ (info.protocol, "binary");
-          EXPECT_GT (info.n_received_bytes, 20u);
-          after = info.id;
-        }
-      n_seen += infos->len;
-    }
-  EXPECT_EQ (n_seen, clients.size ());
-  clients.erase (clients.begin () + 100, clients.end ());
-  while (tps_server_get_n_connections (servers.server ()) > 100)
-    servers.Get ("/healthz");
-  g_autoptr (GArray) left = tps_server_list_connections (servers.server (), 0, 10000);
-  EXPECT_EQ (left->len, 100u);
 }
 
 TEST (Http, EndsWithRequestsUnderWay)

@@ -185,80 +185,6 @@ protected:
   std::unique_ptr<PoolPair> pair_;
 };
 
-TEST_F (DevicePool, TheFirstGradientComesByWayOfTheHostAndTheNextStays)
-{
-  make ();
-  EXPECT_TRUE (tps_segment_pool_may_take (pair_->pool, ExportingDevice::get ()));
-  EXPECT_FALSE (push (100000));
-  pair_->settle ();
-  EXPECT_EQ (n_opened (TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_REQUESTS), 1u);
-  EXPECT_EQ (n_opened (TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_ANSWERS), 2u) << "one is on its way back";
-  EXPECT_EQ (n_opened (TPS_SEGMENT_MEMFD, TPS_SEGMENT_REQUESTS), 0u) << "of no use from now on";
-  EXPECT_TRUE (push (100000));
-  EXPECT_TRUE (push (100000));
-  EXPECT_FALSE (push (100)) << "too small";
-  pair_->settle ();
-  EXPECT_EQ (pair_->opened.size (), 3u);
-}
-
-TEST_F (DevicePool, AnAverageStaysUntilItIsLetGoOf)
-{
-  make ();
-  push (100000);
-  pair_->settle ();
-  Gradient average (100000, 3), other (100000, 4);
-  std::unique_ptr<Received> first = answer (average.gradient), second = answer (other.gradient),
-                            third = answer (other.gradient);
-  EXPECT_TRUE (first->was_there () && second->was_there ());
-  EXPECT_FALSE (third->was_there ()) << "both are lent";
-  first.reset ();
-  pair_->settle ();
-  std::unique_ptr<Received> fourth = answer (average.gradient);
-  EXPECT_TRUE (fourth->was_there ());
-  EXPECT_TRUE (second->is_all (100000, 4) && fourth->is_all (100000, 3));
-}
-
-/* Some trainers keep averages, because their optimizer reads them later. */
-TEST_F (DevicePool, AveragesThatAreKeptHaveMoreSegmentsOpened)
-{
-  std::vector<std::unique_ptr<Received>> kept;
-  Gradient average (100000, 3);
-
-  make ();
-  push (100000);
-  pair_->settle ();
-  for (int i = 0; i < 5; i++)
-    {
-      kept.push_back (answer (average.gradient));
-      pair_->settle ();
-    }
-  kept.clear ();
-  pair_->settle ();
-  for (int i = 0; i < 4; i++)
-    {
-      kept.push_back (answer (average.gradient));
-      EXPECT_TRUE (kept.back ()->was_there ()) << i;
-    }
-}
-
-TEST_F (DevicePool, AveragesOfTheHostHaveNoneOpened)
-{
-  std::vector<float> average (100000);
-
-  make ();
-  push (100000);
-  pair_->settle ();
-  for (int i = 0; i < 5; i++)
-    {
-      TpsMessage *message = make_message (nullptr, { average });
-
-      tps_sharing_unref (tps_segment_pool_receive (pair_->pool, message));
-      tps_message_free (message);
-      pair_->settle ();
-    }
-  EXPECT_EQ (n_opened (TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_ANSWERS), 2u);
-}
-
 TEST_F (DevicePool, TensorsThatCannotBeCopiedGoByWayOfTheHostAndTakeNoSegment)
 {
   TpsSharingStats stats = {};
@@ -282,35 +208,6 @@ TEST_F (DevicePool, TensorsThatCannotBeCopiedGoByWayOfTheHostAndTakeNoSegment)
   EXPECT_EQ (stats.sent_inline.n_tensors, 2u);
   std::unique_ptr<Received> first = answer (average.gradient), second = answer (average.gradient);
   EXPECT_TRUE (first->was_there () && second->was_there ()) << "both are free still";
-}
-
-TEST_F (DevicePool, AServerWithoutADeviceGetsEverythingByWayOfTheHost)
-{
-  make (64 * MIB, 64 * MIB, nullptr);
-  EXPECT_FALSE (push (100000));
-  pair_->settle ();
-  EXPECT_FALSE (tps_segment_pool_may_take (pair_->pool, ExportingDevice::get ()));
-  EXPECT_FALSE (push (100000));
-  pair_->settle ();
-  EXPECT_EQ (n_opened (TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_REQUESTS), 0u);
-  EXPECT_EQ (n_opened (TPS_SEGMENT_MEMFD, TPS_SEGMENT_REQUESTS), 1u);
-}
-
-TEST_F (DevicePool, SegmentsThatCannotBeOpenedAreClosedAndNotRequestedAgain)
-{
-  make ();
-  ExportingDevice::refuses = true;
-  push (100000);
-  pair_->settle ();
-  EXPECT_EQ (pair_->opened.size (), 1u);
-  EXPECT_EQ (ExportingDevice::n_exported (), 0);
-  EXPECT_FALSE (tps_segment_pool_may_take (pair_->pool, ExportingDevice::get ()));
-  ExportingDevice::refuses = false;
-  EXPECT_FALSE (push (100000));
-  pair_->settle ();
-  EXPECT_FALSE (push (100000));
-  EXPECT_EQ (n_opened (TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_REQUESTS), 1u);
-  EXPECT_EQ (n_opened (TPS_SEGMENT_MEMFD, TPS_SEGMENT_REQUESTS), 1u) << "the host's memory is well";
 }
 
 TEST_F (DevicePool, MemoryOfAnotherSizeIsNotUsed)
@@ -361,19 +258,6 @@ TEST_F (DevicePool, AnUnansweredCallHasItsSegmentLetGoOfAndClosed)
   EXPECT_FALSE (push (100000));
   pair_->settle ();
   EXPECT_TRUE (push (100000));
-}
-
-TEST_F (DevicePool, LargerGradientsTakeThePlaceOfSegmentsForRequests)
-{
-  make (8 * MIB, 8 * MIB);
-  push (100000);
-  pair_->settle ();
-  EXPECT_EQ (pair_->n_bytes (), 6 * MIB);
-  EXPECT_FALSE (push (MIB)); /* it needs 4 MiB: 2 MiB are unused and 2 MiB can be freed */
-  pair_->settle ();
-  EXPECT_TRUE (push (MIB));
-  EXPECT_EQ (n_opened (TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_ANSWERS), 2u) << "no room, and none made";
-  EXPECT_EQ (pair_->n_bytes (), 8 * MIB);
 }
 
 TEST_F (DevicePool, OneDeviceIsServed)

@@ -87,15 +87,6 @@ protected:
     return message;
   }
 
-  TpsSharingStats
-  stats ()
-  {
-    TpsSharingStats stats = {};
-
-    tps_segment_pool_add_stats (pair_->pool, &stats);
-    return stats;
-  }
-
   std::unique_ptr<PoolPair> pair_;
   TpsSharedSlice slice_ = {};
 };

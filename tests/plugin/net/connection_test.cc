@@ -23,32 +23,6 @@ using tps_test::ToBytes;
 constexpr gint64 kSecond = 1000000000;
 constexpr TpsConnectionPatience kPatience = { 60 * kSecond, 60 * kSecond };
 
-TEST_F (ConnectionTest, ReceivesSmallAndLargeMessagesInOrder)
-{
-  std::vector<size_t> sizes = { 0, 10, 5000, 4 << 20, 1, 70000, 4096, 3 };
-  std::string bytes;
-  for (size_t i = 0; i < sizes.size (); i++)
-    bytes += ToBytes ((int) i, sizes[i]);
-  Start ();
-  PeerSends (bytes);
-  WaitForMessages (sizes.size ());
-
-  ASSERT_EQ (NMessages (), sizes.size ());
-  for (size_t i = 0; i < sizes.size (); i++)
-    {
-      TpsReader in;
-      gint16 id;
-      TpsWireType type;
-      tps_reader_init (&in, messages_[i]);
-      tps_reader_struct_begin (&in);
-      ASSERT_TRUE (tps_reader_field (&in, &id, &type));
-      TpsBytesView view = tps_reader_binary (&in);
-      EXPECT_EQ (messages_[i]->seqid, (int) i);
-      EXPECT_EQ (std::string ((const char *) view.data, view.n_bytes),
-                 std::string (sizes[i], (char) ('a' + i)));
-    }
-}
-
 TEST_F (ConnectionTest, ReceivesByteByByte)
 {
   Start ();
@@ -56,25 +30,6 @@ TEST_F (ConnectionTest, ReceivesByteByByte)
     PeerSends (std::string (1, byte));
   WaitForMessages (1);
   EXPECT_EQ (messages_.at (0)->seqid, 7);
-}
-
-TEST_F (ConnectionTest, SendsEverythingToASlowReaderInOrder)
-{
-  std::vector<size_t> sizes = { 10, 8 << 20, 100, 100000, 0, 2 << 20 };
-  std::string expected;
-  Start ();
-  for (size_t i = 0; i < sizes.size (); i++)
-    {
-      expected += ToBytes ((int) i, sizes[i]);
-      tps_connection_send (connection_, NewMessage ((int) i, sizes[i]));
-    }
-  EXPECT_GT (tps_connection_get_n_bytes_queued (connection_), 0u);
-  std::string received;
-  while (received.size () < expected.size ())
-    received += PeerReceives (std::min<size_t> (50000, expected.size () - received.size ()));
-  EXPECT_TRUE (received == expected);
-  Settle ();
-  EXPECT_EQ (tps_connection_get_n_bytes_queued (connection_), 0u);
 }
 
 TEST_F (ConnectionTest, SendsWholeMessagesOfManyThreads)
@@ -229,50 +184,6 @@ TEST_F (ConnectionTest, LeavesOthersTheirTurnAmongManySmallMessages)
   EXPECT_LT (n_before, 600u);
 }
 
-TEST_F (ConnectionTest, EndsWithoutErrorBetweenMessages)
-{
-  Start ();
-  PeerSends (ToBytes (1, 10));
-  ClosePeer ();
-  WaitUntil ([this] { return closed_; });
-  EXPECT_EQ (NMessages (), 1u);
-  EXPECT_EQ (error_code_, 0) << error_;
-}
-
-TEST_F (ConnectionTest, AnswersRequestsThatCameBeforeAHalfClose)
-{
-  on_message_ = [this] (TpsMessage *message) {
-    tps_connection_send (connection_, NewMessage (message->seqid, 3 << 20));
-  };
-  Start ();
-  PeerSends (ToBytes (1, 10));
-  shutdown (peer_, SHUT_WR);
-  std::string expected = ToBytes (1, 3 << 20);
-  EXPECT_TRUE (PeerReceives (expected.size ()) == expected);
-  WaitUntil ([this] { return closed_; });
-  EXPECT_EQ (error_code_, 0) << error_;
-}
-
-TEST_F (ConnectionTest, EndsWithAnErrorInsideAMessage)
-{
-  Start ();
-  PeerSends (ToBytes (1, 10).substr (0, 20));
-  ClosePeer ();
-  WaitUntil ([this] { return closed_; });
-  EXPECT_EQ (error_code_, TPS_ERROR_CONNECTION_LOST);
-  EXPECT_THAT (error_, testing::HasSubstr ("in the middle of a message"));
-}
-
-TEST_F (ConnectionTest, ClosesOnBytesThatAreNoMessage)
-{
-  Start ();
-  PeerSends (std::string ("\0\0\0\4GET ", 8));
-  WaitUntil ([this] { return closed_; });
-  EXPECT_EQ (error_code_, TPS_ERROR_PROTOCOL) << error_;
-  char byte;
-  EXPECT_LE (recv (peer_, &byte, 1, 0), 0);
-}
-
 TEST_F (ConnectionTest, ClosesWhenEverythingIsSent)
 {
   Start ();
@@ -318,33 +229,6 @@ TEST_F (ConnectionTest, EndsOnceHoweverOftenItIsClosed)
   WaitUntil ([this] { return closed_; });
 }
 
-TEST_F (ConnectionTest, ClosesOnAMessageThatDoesNotGoOn)
-{
-  std::string bytes = ToBytes (1, 100000);
-  Start ();
-  OnLoop ([this] { tps_connection_check_progress (connection_, 1 * kSecond, &kPatience); });
-  PeerSends (bytes.substr (0, 5000));
-  Settle ();
-  auto check = [this] (gint64 now_ns) {
-    OnLoop ([this, now_ns] { tps_connection_check_progress (connection_, now_ns, &kPatience); });
-    Settle ();
-  };
-  check (10 * kSecond);
-  check (69 * kSecond);
-  EXPECT_FALSE (IsClosed ());
-  PeerSends (bytes.substr (5000, 2000)); // enough progress
-  Settle ();
-  check (71 * kSecond);
-  check (130 * kSecond);
-  EXPECT_FALSE (IsClosed ());
-  PeerSends (bytes.substr (7000, 3)); // slower than the minimum rate
-  Settle ();
-  check (131 * kSecond);
-  WaitUntil ([this] { return closed_; });
-  EXPECT_EQ (error_code_, TPS_ERROR_CONNECTION_LOST);
-  EXPECT_THAT (error_, testing::HasSubstr ("has stopped sending in the middle of a message"));
-}
-
 // The memory of a message is allocated as soon as its length is known.
 TEST_F (ConnectionTest, ClosesOnALargeMessageThatTrickles)
 {
@@ -362,16 +246,6 @@ TEST_F (ConnectionTest, ClosesOnALargeMessageThatTrickles)
     }
   WaitUntil ([this] { return closed_; });
   EXPECT_THAT (error_, testing::HasSubstr ("has stopped sending in the middle of a message"));
-}
-
-TEST_F (ConnectionTest, ClosesOnAPeerThatDoesNotRead)
-{
-  Start ();
-  tps_connection_send (connection_, NewMessage (1, 16 << 20));
-  for (gint64 now_ns : { 1 * kSecond, 31 * kSecond, 61 * kSecond })
-    OnLoop ([this, now_ns] { tps_connection_check_progress (connection_, now_ns, &kPatience); });
-  WaitUntil ([this] { return closed_; });
-  EXPECT_THAT (error_, testing::HasSubstr ("does not read"));
 }
 
 TEST_F (ConnectionTest, LeavesAnIdlePeerAlone)

@@ -7,7 +7,6 @@
 #include <poll.h>
 
 #include <atomic>
-#include <future>
 #include <thread>
 #include <vector>
 
@@ -92,29 +91,6 @@ protected:
   std::string address_;
 };
 
-TEST_F (ServicesTest, TrainersOnConnectionsOfTheirOwnGetTheMean)
-{
-  const Wire wires[] = { { TPS_PROTOCOL_BINARY, true },
-                         { TPS_PROTOCOL_COMPACT, true },
-                         { TPS_PROTOCOL_BINARY, false },
-                         { TPS_PROTOCOL_COMPACT, false } };
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kTrainers; t++)
-    threads.emplace_back ([&, t] {
-      RawClient client (address_, wires[t]);
-      for (gint64 batch = 0; batch < 20; batch++)
-        {
-          gint64 n_elems = batch % 2 == 0 ? 10 : 300000;
-          Message answer = client.Call ("ParameterServer:average_gradient",
-                                        Push (t, batch, n_elems, (float) t * 2));
-          EXPECT_EQ (ErrorCode (answer), 0) << ErrorText (answer);
-          EXPECT_EQ (Average (answer), std::vector<float> ((size_t) n_elems, 3.0f));
-        }
-    });
-  for (auto &thread : threads)
-    thread.join ();
-}
-
 // While a server recovers its data, it refuses calls that need the data and serves all others.
 TEST_F (ServicesTest, AServiceMayBeClosedForAWhile)
 {
@@ -156,66 +132,12 @@ TEST_F (ServicesTest, AllTrainersMayShareOneConnection)
     EXPECT_EQ (Average (client.Receive ()), std::vector<float> (5000, 1.5f));
 }
 
-TEST_F (ServicesTest, ResetEndsPendingCalls)
-{
-  RawClient waiting (address_), other (address_);
-  waiting.Send ("ParameterServer:average_gradient", 1, Push (0, 1, 10, 1));
-  while (tps_server_get_n_calls (server_) == 0)
-    std::this_thread::yield ();
-  // The call may be counted but not yet pending, so the test repeats the reset until the call has
-  // ended.
-  auto ended = std::async (std::launch::async, [&] { return ErrorCode (waiting.Receive ()); });
-  do
-    EXPECT_EQ (ErrorCode (other.Call ("ParameterServer:reset_state")), 0);
-  while (tps_server_get_n_calls (server_) > 0);
-  EXPECT_EQ (ended.get (), 9);
-}
-
-TEST_F (ServicesTest, BadArgumentsAreNamed)
-{
-  RawClient client (address_);
-  Message missing = client.Call ("ParameterServer:average_gradient");
-  EXPECT_EQ (ErrorCode (missing), 1);
-  Message outside = client.Call ("ParameterServer:average_gradient", Push (kTrainers, 1, 10, 1));
-  EXPECT_EQ (ErrorCode (outside), 1);
-  EXPECT_THAT (ErrorText (outside), testing::HasSubstr ("trainer"));
-  EXPECT_EQ (ErrorCode (client.Call ("Node:get_metrics")), 1);
-  EXPECT_EQ (ErrorCode (client.Call ("Rendezvous:get", KeyField ("k"))), 1);
-  EXPECT_EQ (ErrorCode (client.Call ("Rendezvous:remove")), 1);
-}
-
-TEST_F (ServicesTest, ModelsAreServed)
-{
-  RawClient client (address_);
-  EXPECT_EQ (ErrorCode (client.Call ("ParameterServer:init_model")), 1);
-  EXPECT_EQ (ErrorCode (client.Call ("ParameterServer:update_and_fetch_model")), 1);
-  EXPECT_EQ (ErrorCode (client.Call ("ParameterServer:get_model")), 2);
-}
-
 TEST_F (ServicesTest, MethodsOfLaterVersionsAreUnknown)
 {
   RawClient client (address_);
   Message answer = client.Call ("ParameterServer:later_method");
   EXPECT_EQ (ExceptionKind (answer), 1);
   EXPECT_THAT (ErrorText (answer), testing::HasSubstr ("later_method"));
-}
-
-TEST_F (ServicesTest, RendezvousHandsOverValues)
-{
-  RawClient first (address_), second (address_, { TPS_PROTOCOL_COMPACT, true });
-  std::string large (100000, 'v');
-  gint32 long_ms = 60000, short_ms = 20, zero_ms = 0, negative_ms = -1;
-  first.Send ("Rendezvous:get", 1, KeyField ("k", nullptr, &long_ms));
-  EXPECT_EQ (ErrorCode (second.Call ("Rendezvous:put", KeyField ("k", &large))), 0);
-  EXPECT_EQ (BinaryResult (first.Receive ()), large);
-  EXPECT_EQ (BinaryResult (second.Call ("Rendezvous:get", KeyField ("k", nullptr, &zero_ms))),
-             large);
-  EXPECT_EQ (ErrorCode (first.Call ("Rendezvous:get", KeyField ("none", nullptr, &zero_ms))), 2);
-  EXPECT_EQ (ErrorCode (first.Call ("Rendezvous:get", KeyField ("none", nullptr, &negative_ms))),
-             1);
-  EXPECT_EQ (ErrorCode (first.Call ("Rendezvous:get", KeyField ("none", nullptr, &short_ms))), 6);
-  EXPECT_EQ (ErrorCode (first.Call ("Rendezvous:remove", KeyField ("k"))), 0);
-  EXPECT_EQ (ErrorCode (first.Call ("Rendezvous:get", KeyField ("k", nullptr, &zero_ms))), 2);
 }
 
 // A clock whose first reading begins a wait. The second reading is `wait_ns` less 1 ns later, and
@@ -278,22 +200,6 @@ TEST_F (ServicesTest, EveryWaitEndsByItsOwnDeadline)
     }
   while (tps_server_get_n_calls (server_) != 1)
     std::this_thread::yield ();
-}
-
-TEST_F (ServicesTest, NodeReturnsItsName)
-{
-  RawClient client (address_);
-  Message answer = client.Call ("Node:describe");
-  TpsReader in;
-  TpsWireType type;
-  gint16 id;
-  tps_reader_init (&in, answer.get ());
-  tps_reader_struct_begin (&in);
-  ASSERT_TRUE (tps_reader_field (&in, &id, &type));
-  tps_reader_struct_begin (&in);
-  ASSERT_TRUE (tps_reader_field (&in, &id, &type));
-  TpsBytesView name = tps_reader_binary (&in);
-  EXPECT_EQ (std::string ((const char *) name.data, name.n_bytes), "node7");
 }
 
 } // namespace

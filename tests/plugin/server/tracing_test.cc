@@ -16,7 +16,6 @@
 namespace thriftps_test {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -103,45 +102,6 @@ protected:
   TpsMetrics *metrics_ = tps_metrics_new (nullptr, nullptr);
 };
 
-TEST_F (TracingTest, RepliesToTHeaderCallsAreTHeaderFrames)
-{
-  for (TpsProtocolKind protocol : { TPS_PROTOCOL_BINARY, TPS_PROTOCOL_COMPACT })
-    {
-      Wire wire = { protocol, true };
-      RawClient client (tcp_, wire);
-      ASSERT_TRUE (client.SendBytes (Frame (wire, "Test:echo", 9, kTraceparent, IntField (5))));
-      Message answer = client.Receive ();
-      ASSERT_NE (answer, nullptr);
-      EXPECT_TRUE (answer->has_header);
-      EXPECT_EQ (answer->header_seqid, 9);
-      EXPECT_EQ (answer->protocol, protocol);
-      EXPECT_EQ (IntResult (answer), 5);
-      // A frame without a header may follow on the same connection.
-      answer = client.Call ("Test:echo", IntField (6));
-      EXPECT_FALSE (answer->has_header);
-      EXPECT_EQ (IntResult (answer), 6);
-    }
-}
-
-TEST_F (TracingTest, ACallerThatSamplesGetsASpan)
-{
-  RawClient client (tcp_);
-  client.SendBytes (Frame (Wire (), "Test:echo", 1, kTraceparent, IntField (5)));
-  client.Receive ();
-  client.SendBytes (Frame (Wire (), "Test:echo", 1, kOther, IntField (5)));
-  client.Receive ();
-  TpsSpan span;
-  ASSERT_TRUE (tps_tracer_take (tracer_, &span));
-  gchar id[TPS_TRACE_ID_TEXT];
-  tps_trace_id_format (span.context.trace_id, id);
-  EXPECT_STREQ (id, kTraceId);
-  EXPECT_STREQ (span.method, "Test:echo");
-  EXPECT_STREQ (span.tracestate, "congo=t61");
-  EXPECT_STREQ (span.principal, "anonymous");
-  EXPECT_THAT (span.peer, HasSubstr ("127.0.0.1"));
-  EXPECT_FALSE (tps_tracer_take (tracer_, &span));
-}
-
 // The collector has nothing about calls that are not sampled.
 TEST_F (TracingTest, SampledCallsAreExemplars)
 {
@@ -181,23 +141,6 @@ TEST_F (TracingTest, SlowCallsNameThePhaseThatTookLongest)
       EXPECT_STREQ (call.method, "Test:work");
       EXPECT_GT (call.phases_ns[TPS_PHASE_QUEUE], 0);
     }
-}
-
-TEST_F (TracingTest, TheContextOfAConnectionStandsForHeadersThatAreMissing)
-{
-  RawClient client (unix_), other (unix_);
-  EXPECT_EQ (ErrorCode (client.Call ("Session:set_context", Context (kTraceparent))), 0);
-  client.Call ("Test:echo", IntField (1));
-  EXPECT_STREQ (Slow ("Test:echo").trace_id, kTraceId);
-  client.SendBytes (Frame (Wire (), "Test:make", 1, kOther, IntField (2)));
-  client.Receive ();
-  EXPECT_STREQ (Slow ("Test:make").trace_id, kOtherId);
-  other.Call ("Test:no", IntField (1));
-  EXPECT_STREQ (Slow ("Test:no").trace_id, "");
-  EXPECT_EQ (ErrorCode (client.Call ("Session:set_context", Context (""))), 0);
-  client.Call ("Test:none", IntField (1));
-  EXPECT_STREQ (Slow ("Test:none").trace_id, "");
-  EXPECT_THAT (Slow ("Test:none").principal, HasSubstr ("uid:"));
 }
 
 gboolean
@@ -241,18 +184,6 @@ TEST_F (TracingTest, TheCClientCarriesATraceparent)
   tps_trace_context_format (&span.context, text);
   EXPECT_STREQ (text, kTraceparent);
   EXPECT_FALSE (tps_tracer_take (tracer_, &span));
-}
-
-TEST_F (TracingTest, FailuresNameTheirTrace)
-{
-  RawClient client (tcp_);
-  client.SendBytes (Frame (Wire (), "Test:no", 1, kTraceparent, IntField (5)));
-  client.Receive ();
-  EXPECT_STREQ (Slow ("Test:no").code, "TApplicationException");
-  client.Call ("Test:no");
-  EXPECT_THAT (capture_.Lines ("request_failed"),
-               ElementsAre (HasSubstr (std::string ("trace_id=") + kTraceId),
-                            Not (HasSubstr ("trace_id="))));
 }
 
 } // namespace

@@ -2,7 +2,6 @@
 
 #include "runtime/base/metrics.h"
 
-#include <cmath>
 #include <string>
 #include <thread>
 #include <vector>
@@ -91,35 +90,6 @@ TEST_F (MetricsTest, ErrorsAreTheOriginals)
   EXPECT_FALSE (tps_metrics_record_start (metrics, "t", "k", "n", NULL));
 }
 
-TEST_F (MetricsTest, TypesAndNamesKeepTheOrderOfFirstUse)
-{
-  tps_metrics_record (metrics, "z", "b", 1);
-  tps_metrics_record (metrics, "a", "x", 1);
-  tps_metrics_record (metrics, "z", "a", 1);
-  tps_metrics_record (metrics, "z", "b", 1);
-  EXPECT_EQ (names (), (std::vector<std::string> { "z,b", "z,a", "a,x" }));
-}
-
-TEST_F (MetricsTest, UnfinishedSpansAreLeftOut)
-{
-  tps_metrics_record_start (metrics, "t", "1", "n", NULL);
-  EXPECT_TRUE (names ().empty ());
-  tps_metrics_record (metrics, "t", "n", 5);
-  EXPECT_EQ (samples (), (std::vector<double> { 5 }));
-}
-
-TEST_F (MetricsTest, ClearForgetsUnfinishedSpansToo)
-{
-  g_autoptr (GError) error = NULL;
-
-  tps_metrics_record_start (metrics, "t", "1", "n", NULL);
-  tps_metrics_record (metrics, "t", "n", 5);
-  tps_metrics_clear (metrics);
-  EXPECT_TRUE (names ().empty ());
-  EXPECT_FALSE (tps_metrics_record_end (metrics, "t", "1", &error));
-  EXPECT_TRUE (tps_metrics_record_start (metrics, "t", "1", "n", NULL));
-}
-
 TEST_F (MetricsTest, KeepsTheNewestAndCountsAll)
 {
   const int n = TPS_METRICS_MAX_SAMPLES + 10;
@@ -144,16 +114,6 @@ TEST_F (MetricsTest, KeepsTheNewestAndCountsAll)
   EXPECT_TRUE (tps_metrics_record_start (metrics, "t", "3", "n", NULL));
 }
 
-TEST_F (MetricsTest, SamplesComeOnlyWhereAskedFor)
-{
-  tps_metrics_record (metrics, "t", "n", 5);
-  g_autoptr (GPtrArray) all = tps_metrics_summarize (metrics, FALSE);
-  const TpsMetricSummary *summary = (const TpsMetricSummary *) all->pdata[0];
-
-  EXPECT_EQ (summary->samples_ms, nullptr);
-  EXPECT_EQ (summary->n_samples, 1u);
-}
-
 /* The expected values are from numpy 1.24 (percentile, linear) and Python's statistics. */
 TEST (MetricSummary, AgreesWithNumpyAndStatistics)
 {
@@ -170,17 +130,6 @@ TEST (MetricSummary, AgreesWithNumpyAndStatistics)
   EXPECT_EQ (summary->p50_ms, 4);
   EXPECT_DOUBLE_EQ (summary->p95_ms, 8.625);
   EXPECT_DOUBLE_EQ (summary->p99_ms, 8.925);
-}
-
-TEST (MetricSummary, OneSampleHasNoVariance)
-{
-  const gdouble value = 2;
-  g_autoptr (TpsMetricSummary) summary = tps_metric_summary_new ("t", "n", &value, 1);
-
-  EXPECT_TRUE (std::isnan (summary->variance_ms2));
-  EXPECT_TRUE (std::isnan (summary->stdev_ms));
-  EXPECT_EQ (summary->p50_ms, 2);
-  EXPECT_EQ (summary->p99_ms, 2);
 }
 
 TEST (Metrics, ThreadsRecordAtTheSameTime)

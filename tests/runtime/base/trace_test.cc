@@ -19,19 +19,7 @@
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 using thriftps_test::TraceCapture;
-
-TEST (Trace, HasLevelEventAndTypedFields)
-{
-  TpsTraceEvent event = TPS_TRACE_EVENT ("table_dropped", TPS_TRACE_INFO);
-  TraceCapture capture;
-  tps_trace (&event, tps_field_text ("table", "users"), tps_field_int ("delta", -3),
-             tps_field_uint ("rows", G_MAXUINT64), tps_field_real ("part", 0.5),
-             tps_field_bool ("shared", TRUE), tps_field_text ("none", nullptr));
-  EXPECT_THAT (capture.Lines (), ElementsAre ("info table_dropped table=users delta=-3 "
-                                              "rows=18446744073709551615 part=0.5 shared=true"));
-}
 
 TEST (Trace, EvaluatesNoFieldsOfALevelThatIsDisabled)
 {
@@ -169,28 +157,6 @@ TEST (Trace, ManyThreadsLoseNothing)
   EXPECT_EQ (capture.Lines ().size (), 320u);
 }
 
-std::string
-Format (const char *text)
-{
-  TpsTraceField field = tps_field_text ("v", text);
-  TpsTraceRecord record = { 0, TPS_TRACE_INFO, "e", 0, &field, 1 };
-  g_autoptr (GString) line = g_string_new (nullptr);
-  tps_trace_append_text (&record, line);
-  return line->str;
-}
-
-TEST (TraceText, EscapesAnyBytesOfAPeer)
-{
-  EXPECT_EQ (Format ("127.0.0.1:80"), "e v=127.0.0.1:80");
-  EXPECT_EQ (Format (""), "e v=\"\"");
-  EXPECT_EQ (Format ("a b=c"), "e v=\"a b=c\"");
-  EXPECT_EQ (Format ("a\nERROR forged\t\x1b[1m"), "e v=\"a\\x0aERROR forged\\x09\\x1b[1m\"");
-  EXPECT_EQ (Format ("say \"hi\" \\"), "e v=\"say \\\"hi\\\" \\\\\"");
-  EXPECT_EQ (Format ("caf\xc3\xa9"), "e v=\"caf\xc3\xa9\"");
-  EXPECT_EQ (Format ("\xff\xc3"), "e v=\"\\xff\\xc3\"");
-  EXPECT_EQ (Format ("\xe2\x80\xa8\xc2\x85"), "e v=\"\\u{2028}\\u{85}\"");
-}
-
 TEST (TraceText, WritesWholeLinesThroughANonBlockingPipe)
 {
   int fds[2];
@@ -219,15 +185,6 @@ TEST (TraceText, WritesWholeLinesThroughANonBlockingPipe)
   const std::string line = "2023-11-14T22:13:20.123Z WARNING e v=x suppressed=2\n";
   EXPECT_EQ (text.size (), 1000 * line.size ());
   EXPECT_EQ (text.substr (text.size () - line.size ()), line);
-}
-
-TEST (TraceLevels, HaveNames)
-{
-  TpsTraceLevel level;
-  EXPECT_TRUE (tps_trace_parse_level ("debug", &level));
-  EXPECT_EQ (level, TPS_TRACE_DEBUG);
-  EXPECT_FALSE (tps_trace_parse_level ("loud", &level));
-  EXPECT_STREQ (tps_trace_level_name (TPS_TRACE_WARNING), "warning");
 }
 
 GLogWriterOutput

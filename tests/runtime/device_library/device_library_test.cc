@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/version.h"
+#include <thriftps/error.h>
 
 using testing::HasSubstr;
 using testing::Not;

@@ -5,7 +5,6 @@
 
 #include "runtime/device/device_library.h"
 #include "runtime/base/error.h"
-#include "runtime/base/version.h"
 
 static gboolean
 fake_open (GPtrArray *devices, GString *words, GError **error)

@@ -3,7 +3,7 @@
 /* The fake devices as a loadable library. */
 
 #include "runtime/device/device_library.h"
-#include "runtime/base/version.h"
+#include <thriftps/error.h>
 #include "tests/runtime/fake_device/fake_device.h"
 
 static gboolean

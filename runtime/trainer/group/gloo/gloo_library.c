@@ -4,7 +4,7 @@
 
 #include "runtime/trainer/group/gloo_library.h"
 
-#include "runtime/base/version.h"
+#include "runtime/base/error.h"
 #include "runtime/trainer/group/process_groups.h"
 
 extern const TpsGlooLibrary tps_gloo_library;

@@ -13,7 +13,6 @@ namespace averaging_test {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 Simulation::Options
 n_trainers (unsigned n)
@@ -40,62 +39,6 @@ expect_error (const Simulation &sim, int call, int code, const std::string &text
   EXPECT_THAT (sim.outcome (call).message, HasSubstr (text));
 }
 
-TEST (Averaging, AnswersEveryTrainerWithTheMean)
-{
-  Simulation sim (n_trainers (3));
-  std::vector<Contribution> given = { dense ({ 1, 2 }), dense ({ 3, 4 }), dense ({ 5, 9 }) };
-  int first = sim.push (1, 0, 0, given[1]);
-  int second = sim.push (0, 0, 0, given[0]);
-
-  EXPECT_TRUE (sim.is_waiting (first));
-  EXPECT_TRUE (sim.is_waiting (second));
-  int third = sim.push (2, 0, 0, given[2]);
-  for (int call : { first, second, third })
-    expect_average (sim, call, given);
-  EXPECT_EQ (sim.n_started, 1);
-  EXPECT_EQ (sim.n_all, 1);
-  EXPECT_EQ (sim.n_completed, 1);
-}
-
-TEST (Averaging, AnswersWithTheSumWhereAsked)
-{
-  Simulation::Options options = n_trainers (2);
-
-  options.is_sum = true;
-  Simulation sim (options);
-  sim.push (0, 0, 0, dense ({ 1, 2 }));
-  int call = sim.push (1, 0, 0, dense ({ 10, 20 }));
-  EXPECT_TRUE (*sim.outcome (call).average == as_average (dense ({ 11, 22 })));
-}
-
-TEST (Averaging, OneSilentOfEightIsNamedAtTheDeadline)
-{
-  Simulation sim (n_trainers (8));
-  std::vector<int> calls;
-
-  for (int trainer : { 6, 0, 3, 1, 7, 2, 4 })
-    {
-      calls.push_back (sim.push (trainer, 0, 0, dense ({ 1 })));
-      sim.advance_time (SECOND);
-    }
-  EXPECT_EQ (sim.deadline (), 30 * SECOND);
-  sim.advance_time (23 * SECOND - 1);
-  EXPECT_TRUE (sim.is_waiting (calls[0]));
-  sim.advance_time (1);
-  for (int call : calls)
-    expect_error (sim, call, TPS_ERROR_DEADLINE_EXCEEDED, "missing: trainer 5");
-}
-
-TEST (Averaging, AllMissingAreNamed)
-{
-  Simulation sim (n_trainers (5));
-  int call = sim.push (2, 7, 3, dense ({ 1 }));
-
-  sim.advance_time (30 * SECOND);
-  expect_error (sim, call, TPS_ERROR_DEADLINE_EXCEEDED, "round (batch 7, param_loc 3)");
-  expect_error (sim, call, TPS_ERROR_DEADLINE_EXCEEDED, "trainers 0, 1, 3, 4");
-}
-
 TEST (Averaging, ThousandsOfMissingAreCounted)
 {
   Simulation sim (n_trainers (4000));
@@ -104,34 +47,6 @@ TEST (Averaging, ThousandsOfMissingAreCounted)
   sim.advance_time (30 * SECOND);
   expect_error (sim, call, TPS_ERROR_DEADLINE_EXCEEDED, "1, 2, 3, ");
   expect_error (sim, call, TPS_ERROR_DEADLINE_EXCEEDED, "and 3899 more");
-}
-
-TEST (Averaging, ExpiredRoundStaysClosedUntilANewerBatch)
-{
-  Simulation sim (n_trainers (2));
-
-  sim.push (0, 4, 0, dense ({ 1 }));
-  sim.advance_time (30 * SECOND);
-  int late = sim.push (1, 4, 0, dense ({ 1 }));
-  int again = sim.push (0, 4, 0, dense ({ 1 }));
-  expect_error (sim, late, TPS_ERROR_DEADLINE_EXCEEDED, "missing: trainer 1");
-  expect_error (sim, again, TPS_ERROR_DEADLINE_EXCEEDED, "missing: trainer 1");
-  sim.push (0, 5, 0, dense ({ 1 }));
-  expect_average (sim, sim.push (1, 5, 0, dense ({ 3 })), { dense ({ 1 }), dense ({ 3 }) });
-  expect_error (sim, sim.push (1, 4, 0, dense ({ 1 })), TPS_ERROR_STALE, "current batch is 5");
-}
-
-TEST (Averaging, DeadlineIsTheRoundsOwn)
-{
-  Simulation sim (n_trainers (2));
-  int first = sim.push (0, 0, 0, dense ({ 1 }));
-
-  sim.advance_time (20 * SECOND);
-  int second = sim.push (0, 0, 1, dense ({ 1 }));
-  sim.advance_time (10 * SECOND);
-  EXPECT_FALSE (sim.is_waiting (first));
-  EXPECT_TRUE (sim.is_waiting (second));
-  EXPECT_EQ (sim.deadline (), 50 * SECOND);
 }
 
 TEST (Averaging, NoDeadlineOnceAllHaveCome)
@@ -148,31 +63,6 @@ TEST (Averaging, NoDeadlineOnceAllHaveCome)
   expect_average (sim, call, { dense ({ 1 }), dense ({ 3 }) });
 }
 
-TEST (Averaging, NewerBatchAbortsPendingRoundsAndNamesMissingTrainers)
-{
-  Simulation sim (n_trainers (3));
-  int first = sim.push (0, 1, 0, dense ({ 1 }));
-  int second = sim.push (2, 1, 1, dense ({ 1 }));
-  int newer = sim.push (2, 9, 0, dense ({ 1 }));
-
-  expect_error (sim, first, TPS_ERROR_ABORTED, "missing: trainers 1, 2");
-  expect_error (sim, second, TPS_ERROR_ABORTED, "missing: trainers 0, 1");
-  expect_error (sim, first, TPS_ERROR_ABORTED, "trainer 2, which began batch 9");
-  EXPECT_TRUE (sim.is_waiting (newer));
-}
-
-TEST (Averaging, AbortedRoundAnswersLateOnesWithItsErrorUntilTheNextBatch)
-{
-  Simulation sim (n_trainers (2));
-
-  sim.push (0, 1, 0, dense ({ 1 }));
-  sim.push (0, 2, 0, dense ({ 1 }));
-  expect_error (sim, sim.push (1, 1, 0, dense ({ 1 })), TPS_ERROR_ABORTED, "missing: trainer 1");
-  expect_error (sim, sim.push (1, 1, 5, dense ({ 1 })), TPS_ERROR_STALE, "current batch is 2");
-  sim.push (0, 3, 0, dense ({ 1 }));
-  expect_error (sim, sim.push (1, 1, 0, dense ({ 1 })), TPS_ERROR_STALE, "current batch is 3");
-}
-
 TEST (Averaging, NewerBatchLeavesARoundThatIsBeingReduced)
 {
   Simulation::Options options = n_trainers (2);
@@ -186,23 +76,6 @@ TEST (Averaging, NewerBatchLeavesARoundThatIsBeingReduced)
   sim.run_jobs ();
   expect_average (sim, first, { dense ({ 1 }), dense ({ 2 }) });
   expect_average (sim, second, { dense ({ 1 }), dense ({ 2 }) });
-}
-
-TEST (Averaging, RepeatWaitsAndIsAnsweredLikeTheFirst)
-{
-  for (bool has_digest : { false, true })
-    {
-      Simulation sim (n_trainers (2));
-      int first = sim.push (0, 0, 0, dense ({ 1 }), true, has_digest);
-      int repeat = sim.push (0, 0, 0, dense ({ 1 }), true, has_digest);
-
-      EXPECT_TRUE (sim.is_waiting (repeat));
-      sim.push (1, 0, 0, dense ({ 3 }));
-      expect_average (sim, first, { dense ({ 1 }), dense ({ 3 }) });
-      expect_average (sim, repeat, { dense ({ 1 }), dense ({ 3 }) });
-      expect_average (sim, sim.push (1, 0, 0, dense ({ 3 })), { dense ({ 1 }), dense ({ 3 }) });
-      EXPECT_EQ (sim.n_completed, 1);
-    }
 }
 
 TEST (Averaging, AnswersAreKeptUntilEveryTrainerHasPushedInANewerBatch)
@@ -222,45 +95,6 @@ TEST (Averaging, AnswersAreKeptUntilEveryTrainerHasPushedInANewerBatch)
   expect_error (sim, sim.push (2, 5, 0, given[2]), TPS_ERROR_STALE, "current batch is 8");
 }
 
-TEST (Averaging, OtherBytesOfTheSameTrainerAreRefused)
-{
-  for (bool has_digest : { false, true })
-    {
-      Simulation sim (n_trainers (2));
-      int first = sim.push (0, 0, 0, dense ({ 1 }), true, has_digest);
-
-      expect_error (sim, sim.push (0, 0, 0, dense ({ 2 }), true, has_digest),
-                    TPS_ERROR_INVALID_ARGUMENT, "other bytes");
-      expect_error (sim, sim.push (0, 0, 0, dense ({ 1 }, 2)), TPS_ERROR_INVALID_ARGUMENT,
-                    "other bytes");
-      expect_error (sim, sim.push (0, 0, 0, no_data ()), TPS_ERROR_INVALID_ARGUMENT, "other bytes");
-      sim.push (1, 0, 0, dense ({ 3 }));
-      expect_average (sim, first, { dense ({ 1 }), dense ({ 3 }) });
-      expect_error (sim, sim.push (1, 0, 0, dense ({ 4 })), TPS_ERROR_INVALID_ARGUMENT,
-                    "other bytes");
-    }
-}
-
-TEST (Averaging, OtherShapeDtypeOrKindIsRefusedNamingBoth)
-{
-  Simulation sim (n_trainers (3));
-  Contribution matrix = dense ({ 1, 2 });
-
-  matrix.shape = { 2, 1 };
-  sim.push (1, 0, 0, dense ({ 1, 2 }));
-  for (const Contribution &other : { dense ({ 1 }), matrix, dense ({ 1, 2 }, 1, TPS_DTYPE_FLOAT64),
-                                     dense ({ 1 }, 0), sparse ({ 0 }, 2, 1, { 1 }) })
-    expect_error (sim, sim.push (0, 0, 0, other), TPS_ERROR_INVALID_ARGUMENT,
-                  "trainer 1 sent dense FLOAT32 [2]");
-  expect_error (sim, sim.push (0, 0, 0, dense ({ 1 })), TPS_ERROR_INVALID_ARGUMENT,
-                "trainer 0 sent dense FLOAT32 [1]");
-
-  /* The refusal has no effect: the correct contribution is still accepted. */
-  sim.push (0, 0, 0, dense ({ 4, 4 }));
-  expect_average (sim, sim.push (2, 0, 0, no_data ()),
-                  { dense ({ 4, 4 }), dense ({ 1, 2 }), no_data () });
-}
-
 TEST (Averaging, OtherRowsOrDimOfASparseGradientIsRefused)
 {
   Simulation sim (n_trainers (2));
@@ -270,39 +104,6 @@ TEST (Averaging, OtherRowsOrDimOfASparseGradientIsRefused)
                 "sparse FLOAT32 [5, 1]");
   expect_error (sim, sim.push (1, 0, 0, sparse ({ 0 }, 4, 2, { 1, 1 })), TPS_ERROR_INVALID_ARGUMENT,
                 "sparse FLOAT32 [4, 1]");
-}
-
-TEST (Averaging, ArgumentsOutOfRangeAreRefused)
-{
-  Simulation sim (n_trainers (2));
-
-  expect_error (sim, sim.push (2, 0, 0, dense ({ 1 })), TPS_ERROR_INVALID_ARGUMENT,
-                "trainer is 2, expected 0 <= trainer < 2");
-  expect_error (sim, sim.push (-1, 0, 0, dense ({ 1 })), TPS_ERROR_INVALID_ARGUMENT,
-                "trainer is -1");
-  expect_error (sim, sim.push (0, -1, 0, dense ({ 1 })), TPS_ERROR_INVALID_ARGUMENT, "batch is -1");
-  expect_error (sim, sim.push (0, 0, -7, dense ({ 1 })), TPS_ERROR_INVALID_ARGUMENT,
-                "param_loc is -7");
-  EXPECT_EQ (sim.n_started, 0);
-}
-
-TEST (Averaging, WeightsCountInSumAndDivisor)
-{
-  Simulation sim (n_trainers (3));
-  std::vector<Contribution> given = { dense ({ 1, 8 }, 2.5), dense ({ 3, 1 }, 0.1), no_data () };
-
-  for (int trainer : { 2, 1 })
-    sim.push (trainer, 0, 0, given[(size_t) trainer]);
-  expect_average (sim, sim.push (0, 0, 0, given[0]), given);
-}
-
-TEST (Averaging, DataWithWeightZeroIsLeftOut)
-{
-  Simulation sim (n_trainers (2));
-
-  sim.push (0, 0, 0, dense ({ G_MAXFLOAT }, 0));
-  int call = sim.push (1, 0, 0, dense ({ 6 }));
-  EXPECT_TRUE (*sim.outcome (call).average == as_average (dense ({ 6 })));
 }
 
 /* Each weight is a valid FLOAT32, but their sum is not. Without the refusal, the mean of 0.5 and
@@ -316,56 +117,6 @@ TEST (Averaging, WeightsWhoseSumIsBeyondFloatAreRefused)
   expect_error (sim, first, TPS_ERROR_INVALID_ARGUMENT,
                 "gradient.weight: the weights of the round");
   expect_error (sim, second, TPS_ERROR_INVALID_ARGUMENT, "round (batch 0, param_loc 0)");
-}
-
-TEST (Averaging, AllWeightsZeroIsRefused)
-{
-  Simulation sim (n_trainers (2));
-  int first = sim.push (0, 0, 0, no_data ());
-  int second = sim.push (1, 0, 0, dense ({ 6 }, 0));
-
-  expect_error (sim, first, TPS_ERROR_INVALID_ARGUMENT, "gradient.weight is 0 for every trainer");
-  expect_error (sim, second, TPS_ERROR_INVALID_ARGUMENT, "round (batch 0, param_loc 0)");
-  expect_error (sim, sim.push (1, 0, 0, dense ({ 6 }, 0)), TPS_ERROR_INVALID_ARGUMENT,
-                "gradient.weight is 0");
-}
-
-TEST (Averaging, EndOfEverythingAnswersAllAndForgetsAll)
-{
-  Simulation::Options options = n_trainers (2);
-
-  options.runs_jobs_at_once = false;
-  Simulation sim (options);
-  int open = sim.push (0, 5, 0, dense ({ 1 }));
-  int reducing = sim.push (0, 5, 1, dense ({ 1 }));
-  sim.push (1, 5, 1, dense ({ 1 }));
-  sim.end_all (TPS_ERROR_ABORTED);
-  expect_error (sim, open, TPS_ERROR_ABORTED, "the end of everything");
-  expect_error (sim, reducing, TPS_ERROR_ABORTED, "the end of everything");
-  sim.run_jobs ();
-
-  /* Batch 0 starts again, and its rounds are new. */
-  int first = sim.push (0, 0, 0, dense ({ 5 }));
-  sim.push (1, 0, 0, dense ({ 7 }));
-  sim.run_jobs ();
-  expect_average (sim, first, { dense ({ 5 }), dense ({ 7 }) });
-  EXPECT_EQ (sim.deadline (), G_MAXINT64);
-}
-
-TEST (Averaging, CallsThatMayNotWaitAreTakenOnlyIfTheyNeedNot)
-{
-  Simulation sim (n_trainers (2));
-
-  expect_error (sim, sim.push (0, 3, 0, dense ({ 1 }), false), TPS_ERROR_UNAVAILABLE,
-                "cannot wait");
-  int first = sim.push (0, 2, 0, dense ({ 1 })); /* must not start batch 3 */
-  EXPECT_TRUE (sim.is_waiting (first));
-  expect_error (sim, sim.push (0, 2, 0, dense ({ 1 }), false), TPS_ERROR_UNAVAILABLE,
-                "cannot wait");
-  expect_error (sim, sim.push (0, 2, 0, dense ({ 2 }), false), TPS_ERROR_INVALID_ARGUMENT,
-                "other bytes");
-  expect_average (sim, sim.push (1, 2, 0, dense ({ 3 }), false), { dense ({ 1 }), dense ({ 3 }) });
-  expect_average (sim, sim.push (0, 2, 0, dense ({ 1 }), false), { dense ({ 1 }), dense ({ 3 }) });
 }
 
 TEST (Averaging, CallsThatMayNotWaitMayWaitForArithmetic)
@@ -444,15 +195,6 @@ TEST (Averaging, SumThatFindsNoMemoryFailsTheRound)
                     "round (batch 0, param_loc 0): no memory");
   }
   tps_buffer_pool_unref (none);
-}
-
-TEST (Averaging, OneTrainerIsAnsweredAtOnce)
-{
-  Simulation sim (n_trainers (1));
-
-  expect_average (sim, sim.push (0, 0, 0, dense ({ 1 })), { dense ({ 1 }) });
-  expect_average (sim, sim.push (0, 3, 0, dense ({ 2 })), { dense ({ 2 }) });
-  expect_error (sim, sim.push (0, 0, 0, dense ({ 1 })), TPS_ERROR_STALE, "current batch is 3");
 }
 
 TEST (Averaging, MemoryOfARoundIsGivenBackWhenItEnds)

@@ -101,22 +101,6 @@ protected:
     EXPECT_EQ (gradient.kind, TPS_GRADIENT_NONE);
   }
 
-  gint64
-  count_metric (const char *type, const char *name)
-  {
-    g_autoptr (GPtrArray)
-        all = tps_metrics_summarize (tps_parameter_server_get_metrics (server), FALSE);
-
-    for (guint i = 0; i < all->len; i++)
-      {
-        const TpsMetricSummary *summary = (const TpsMetricSummary *) all->pdata[i];
-
-        if (g_str_equal (summary->type, type) && g_str_equal (summary->name, name))
-          return summary->count;
-      }
-    return 0;
-  }
-
   TpsWorkerPool *workers;
   TpsParameterServer *server = NULL;
 };

@@ -15,6 +15,7 @@
 namespace thriftps {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 constexpr TpsLogOptions kOptions { .segment_bytes = 64 << 10, .max_staged_bytes = 32 << 10 };
@@ -31,6 +32,7 @@ write_log (TpsDisk *disk, const char *path, gint64 n)
   for (gint64 lsn = 1; lsn <= n; lsn++)
     {
       commands.push_back (std::make_unique<RandomCommand> (1, lsn, kAllKinds[lsn % 7], 1000));
+      commands.back ()->record.moment = { 1, 1000 * lsn };
       tps_log_append (log, &commands.back ()->record, TPS_DURABILITY_COMMIT, Ends::done, &ends);
       if (lsn % 4 == 0)
         take_all_steps (log);
@@ -103,6 +105,46 @@ TEST (LogCheck, DamageEndsTheIntactPartAndCanBeCutOff)
     }
 }
 
+/* Writes a log with these moments, each in a segment of its own. Returns the error of a check. */
+std::string
+check_moments (std::vector<TpsMoment> moments)
+{
+  SimulatedDisk disk (1);
+  g_auto (TpsLogReport) report {};
+  g_autoptr (GError) error = nullptr;
+  gint64 lsn = 0;
+
+  for (const TpsMoment &moment : moments)
+    {
+      RandomCommand command (1, ++lsn, TPS_COMMAND_DROP_TABLE, 0);
+      TpsLog *log = tps_log_open_stepped (disk.get (), "log", &kOptions, nullptr, nullptr);
+      Ends ends;
+
+      command.record.moment = moment;
+      tps_log_append (log, &command.record, TPS_DURABILITY_COMMIT, Ends::done, &ends);
+      tps_log_free (log);
+    }
+  if (!tps_log_check (disk.get (), "log", nullptr, nullptr, &report, &error))
+    return error->message;
+  EXPECT_EQ (report.moment.epoch, moments.back ().epoch);
+  EXPECT_EQ (report.moment.time_ms, moments.back ().time_ms);
+  return "";
+}
+
+TEST (LogCheck, EpochsAndTimesMustNotDecrease)
+{
+  EXPECT_EQ (check_moments ({ { 1, 5 }, { 1, 5 }, { 1, 6 }, { 3, 6 }, { 3, 9 } }), "");
+  EXPECT_EQ (check_moments ({ { 0, 5 }, { 0, 0 }, { 0, 3 }, { 1, 2 } }), "")
+      << "earlier versions wrote no epoch, and any time";
+  EXPECT_EQ (
+      check_moments ({ { 1, 5 }, { 2, 6 }, { 1, 7 } }),
+      "00000000000000000003.log at 4160: the record of LSN 3 has epoch 1 and time 7, but the "
+      "record before has epoch 2 and time 6");
+  EXPECT_THAT (check_moments ({ { 1, 5 }, { 0, 7 } }), HasSubstr ("LSN 2 has epoch 0"));
+  EXPECT_THAT (check_moments ({ { 1, 5 }, { 1, 4 } }), HasSubstr ("LSN 2 has epoch 1 and time 4"));
+  EXPECT_THAT (check_moments ({ { 1, 5 }, { 2, 4 } }), HasSubstr ("LSN 2 has epoch 2 and time 4"));
+}
+
 class LogProgram : public testing::Test
 {
 protected:
@@ -144,10 +186,11 @@ protected:
 TEST_F (LogProgram, VerifiesDumpsAndTruncates)
 {
   EXPECT_EQ (run ("verify " + folder_), 0) << err;
-  EXPECT_THAT (out, HasSubstr ("LSN 1 to 10: intact"));
+  EXPECT_THAT (out, ContainsRegex ("LSN 1 to 10: intact, [0-9]+ bytes, epoch 1\n"));
   EXPECT_EQ (run ("dump " + folder_ + "/log --from=3 --to=4"), 0) << err;
   EXPECT_EQ (std::count (out.begin (), out.end (), '\n'), 2);
   EXPECT_THAT (out, HasSubstr ("3 apply_bags ")); /* kAllKinds[3] */
+  EXPECT_THAT (out, HasSubstr (" epoch=1 time_ms=3000"));
 
   EXPECT_EQ (run ("truncate " + folder_ + " --last-lsn=5"), 0);
   EXPECT_THAT (out, HasSubstr ("add --force"));

@@ -71,7 +71,7 @@ TEST (LogRecord, AFieldOfEachKindIsReadAsWritten)
   RandomCommand rows (1, 7, TPS_COMMAND_APPLY_ROWS, 5000);
   rows.record.id = { "trainer 3", 42, { { 1, 2, 3 } }, "ads" };
   rows.record.has_failed = TRUE;
-  rows.record.time_ms = 1234567890123;
+  rows.record.moment = { 7, 1234567890123 };
   Decoded decoded (encode (&rows.record));
   const TpsCommand *command = &decoded.decoder.command;
 
@@ -81,7 +81,8 @@ TEST (LogRecord, AFieldOfEachKindIsReadAsWritten)
   EXPECT_EQ (command->id.digest.bytes[2], 3);
   EXPECT_STREQ (command->id.tenant, "ads");
   EXPECT_TRUE (command->has_failed);
-  EXPECT_EQ (command->time_ms, 1234567890123);
+  EXPECT_EQ (command->moment.epoch, 7u);
+  EXPECT_EQ (command->moment.time_ms, 1234567890123);
   ASSERT_EQ (command->n_tables, 1u);
   EXPECT_STREQ (command->tables[0].name, rows.record.tables[0].name);
   EXPECT_EQ (command->tables[0].incarnation, rows.record.tables[0].incarnation);
@@ -151,11 +152,62 @@ TEST (LogRecord, AGradientWithPoolingMaxIsRefusedByName)
                 "start this version, which reads only the records after the snapshot");
 }
 
-TEST (LogRecord, AHoleHasItsLsnOnly)
+/* Corrects the checksums of a record whose bytes were changed: see FORMAT.md. */
+void
+seal (std::string &bytes)
+{
+  auto *data = reinterpret_cast<guint8 *> (bytes.data ());
+  guint32 crc = tps_crc32c (0, data + TPS_LOG_RECORD_HEADER, bytes.size () - TPS_LOG_RECORD_HEADER);
+
+  std::memcpy (data + 24, &crc, 4);
+  std::memset (data + 4, 0, 4);
+  crc = tps_crc32c (0, data, TPS_LOG_RECORD_HEADER);
+  std::memcpy (data + 4, &crc, 4);
+}
+
+/* A later version may have other kinds, whose fields begin with their name, and other flags. */
+TEST (LogRecord, AnUnknownKindOrFlagIsRefusedByName)
+{
+  const struct
+  {
+    guint16 kind, flags;
+    std::string field, text;
+  } cases[] = {
+    { 9, 0, "remove_rows", "kind 9 (remove_rows) and flags 0" },
+    { 300, 1, "x", "kind 300 (x) and flags 1" },
+    { 9, 0, "\033[2J", "kind 9 (unnamed) and flags 0" },
+    { 9, 0, "", "kind 9 (unnamed) and flags 0" },
+    { TPS_COMMAND_DROP_TABLE, 2, "", "kind 2 (drop_table) and flags 2" },
+    { 0, 4, "", "kind 0 (hole) and flags 4" },
+  };
+
+  for (const auto &each : cases)
+    {
+      RandomCommand command (1, 99, TPS_COMMAND_DROP_TABLE, 0);
+      std::string bytes = encode (&command.record);
+      guint32 n_name = static_cast<guint32> (each.field.size ());
+
+      ASSERT_GT (bytes.size (), TPS_LOG_RECORD_HEADER + 4 + n_name);
+      std::memcpy (&bytes[32], &each.kind, 2);
+      std::memcpy (&bytes[34], &each.flags, 2);
+      std::memcpy (&bytes[TPS_LOG_RECORD_HEADER], &n_name, 4);
+      std::memcpy (&bytes[TPS_LOG_RECORD_HEADER + 4], each.field.c_str (), n_name + 1);
+      seal (bytes);
+      Decoded decoded (bytes);
+      ASSERT_FALSE (decoded.is_fine) << each.text;
+      EXPECT_TRUE (g_error_matches (decoded.error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
+      EXPECT_EQ (decoded.error->message, "the record has " + each.text
+                                             + ", which this version does not know: start the "
+                                               "version that wrote the log, or a later one");
+    }
+}
+
+TEST (LogRecord, AHoleHasItsLsnAndMomentOnly)
 {
   RandomCommand command (1, 99, TPS_COMMAND_APPLY_ROWS, 5000);
   TpsRecordPlan plan;
 
+  command.record.moment = { 7, 1234 };
   tps_record_plan_set (&plan, &command.record, FALSE);
   ASSERT_EQ (plan.n_bytes, size_t { TPS_LOG_RECORD_HEADER });
   std::string bytes (plan.n_bytes, '\0');
@@ -165,6 +217,8 @@ TEST (LogRecord, AHoleHasItsLsnOnly)
   ASSERT_TRUE (decoded.is_fine);
   EXPECT_TRUE (decoded.decoder.is_hole);
   EXPECT_EQ (decoded.decoder.command.lsn, 99);
+  EXPECT_EQ (decoded.decoder.command.moment.epoch, 7u);
+  EXPECT_EQ (decoded.decoder.command.moment.time_ms, 1234);
 }
 
 TEST (LogRecord, PartsAreTheSameBytesAsTheWhole)
@@ -208,15 +262,9 @@ TEST (LogRecord, FieldsThatDoNotFitAreRefused)
       for (size_t at = TPS_LOG_RECORD_HEADER; at < bytes.size (); at++)
         {
           std::string changed = bytes;
-          auto *data = reinterpret_cast<guint8 *> (changed.data ());
 
           changed[at] = static_cast<char> (changed[at] + 0x7f);
-          guint32 crc = tps_crc32c (0, data + TPS_LOG_RECORD_HEADER,
-                                    changed.size () - TPS_LOG_RECORD_HEADER);
-          std::memcpy (data + 24, &crc, 4); /* see FORMAT.md: body_crc, header_crc */
-          std::memset (data + 4, 0, 4);
-          crc = tps_crc32c (0, data, TPS_LOG_RECORD_HEADER);
-          std::memcpy (data + 4, &crc, 4);
+          seal (changed);
           Decoded decoded (changed);
           if (decoded.is_fine) /* A valid changed value must be encodable again. */
             encode (&decoded.decoder.command);

@@ -401,34 +401,6 @@ TEST_F (BatchUpdateTrainer, aDeviceThatIsLostEndsThePass)
   tps_train_status_clear (&status);
 }
 
-TEST_F (BatchUpdateTrainer, missingTrainersAreNamed)
-{
-  TpsTrainStatus status = {};
-
-  options_.round_timeout_ns = SECOND_NS / 20;
-  start (1);
-  ASSERT_EQ (train (0, {}), "");
-  wait (0, &status);
-  EXPECT_EQ (status.state, TPS_TRAIN_FAILED);
-  EXPECT_TRUE (g_error_matches (status.error, TPS_ERROR, TPS_ERROR_ABORTED));
-  EXPECT_THAT (status.error->message, HasSubstr ("missing: trainers 1, 2"));
-  tps_train_status_clear (&status);
-}
-
-TEST_F (BatchUpdateTrainer, aQuorumContinuesWithoutMissingTrainers)
-{
-  TpsTrainStatus status = {};
-
-  options_.round_timeout_ns = SECOND_NS / 20;
-  options_.min_trainers = 1;
-  start (1);
-  ASSERT_EQ (train (0, {}), "");
-  wait (0, &status);
-  EXPECT_EQ (status.state, TPS_TRAIN_SUCCEEDED);
-  EXPECT_EQ (status.steps_done, 4);
-  tps_train_status_clear (&status);
-}
-
 TEST_F (BatchUpdateTrainer, aLateTrainerFetchesTheModelAndContinues)
 {
   TpsTrainStatus status = {};

@@ -17,13 +17,11 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/error.h"
-#include "tests/runtime/base/trace_capture.h"
 #include "tests/runtime/server/model/models.h"
 
 namespace updating_test {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 /* The reply to one call, for which a test may wait. */
@@ -206,60 +204,6 @@ TEST_F (ModelServer, everyOrderOfArrivalGivesTheBitsOfTheDefinition)
     }
 }
 
-TEST_F (ModelServer, trainersOnThreadsOfTheirOwnStayInStep)
-{
-  constexpr int N_ROUNDS = 50;
-  Values first = draw_values (SMALL, &random_);
-  std::vector<std::vector<Values>> gradients (N_ROUNDS);
-  NaiveModel naive (first, 0.1f, 0.9f);
-  std::vector<std::thread> trainers;
-
-  for (auto &round : gradients)
-    {
-      for (int i = 0; i < 3; i++)
-        round.push_back (draw_values (SMALL, &random_));
-      naive.update (round);
-    }
-  start ();
-  ASSERT_EQ (init (SMALL, first), 0);
-  for (int i = 0; i < 3; i++)
-    trainers.emplace_back ([&, i] {
-      gint64 version = 1;
-
-      for (auto &round : gradients)
-        {
-          Push mine = { i, round[static_cast<size_t> (i)], i == 1 ? "c1" : nullptr, version,
-                        version };
-          Answer &answer = push (mine).wait ();
-
-          EXPECT_EQ (answer.code, 0) << answer.message;
-          EXPECT_EQ (answer.version, ++version);
-        }
-    });
-  for (auto &trainer : trainers)
-    trainer.join ();
-  g_autoptr (TpsModelVersion) model = tps_model_server_get_model (server_, nullptr);
-  EXPECT_EQ (model->version, N_ROUNDS + 1);
-  EXPECT_EQ (to_values (model), naive.values ());
-}
-
-TEST_F (ModelServer, initModelMayBeRepeatedButNotChanged)
-{
-  Values first = draw_values (SMALL, &random_);
-  g_autoptr (GError) error = nullptr;
-
-  start ();
-  EXPECT_EQ (tps_model_server_get_model (server_, &error), nullptr);
-  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND));
-  EXPECT_EQ (init (SMALL, first), 0);
-  EXPECT_EQ (init (SMALL, first), 0);
-  EXPECT_EQ (init (SMALL, first, 0.2), TPS_ERROR_ALREADY_EXISTS);
-  EXPECT_EQ (init (SMALL, draw_values (SMALL, &random_)), TPS_ERROR_ALREADY_EXISTS);
-  g_autoptr (TpsModelVersion) model = tps_model_server_get_model (server_, nullptr);
-  EXPECT_EQ (model->version, 1);
-  EXPECT_EQ (to_values (model), first);
-}
-
 TEST_F (ModelServer, aRepeatedPushIsAnsweredAsTheFirstTimeWhileItRunsAndAfter)
 {
   Values first = draw_values (LARGE, &random_), gradient = draw_values (LARGE, &random_);
@@ -334,50 +278,6 @@ TEST_F (ModelServer, aPushThatFailedMayBeTriedAgainUnderItsId)
   EXPECT_EQ (push ({ 0, gradient, "c", 1 }).wait ().code, TPS_ERROR_NOT_FOUND);
   ASSERT_EQ (init (SMALL, first), 0);
   EXPECT_EQ (push ({ 0, gradient, "c", 1 }).wait ().version, 2);
-}
-
-TEST_F (ModelServer, theDeadlineAbortsAndNamesMissingTrainers)
-{
-  thriftps_test::TraceCapture capture;
-
-  options_.round_timeout_ns = 20 * 1000 * 1000;
-  start ();
-  ASSERT_EQ (init (SMALL, draw_values (SMALL, &random_)), 0);
-  Answer &a = push ({ 1, draw_values (SMALL, &random_) }).wait ();
-  EXPECT_EQ (a.code, TPS_ERROR_ABORTED);
-  EXPECT_THAT (a.message, HasSubstr ("missing: trainers 0, 2"));
-  EXPECT_THAT (
-      capture.Lines ("update_expired"),
-      ElementsAre ("warning update_expired version=1 trainers=3 missing=\"trainers 0, 2\""));
-}
-
-TEST_F (ModelServer, aQuorumIsAppliedAtTheDeadline)
-{
-  Values first = draw_values (LARGE, &random_);
-  std::vector<Values> gradients = { draw_values (LARGE, &random_), draw_values (LARGE, &random_) };
-  NaiveModel naive (first, 0.1f, 0.9f);
-  thriftps_test::TraceCapture capture;
-
-  options_.min_trainers = 2;
-  options_.round_timeout_ns = 100 * 1000 * 1000;
-  naive.update (gradients);
-  Answer *late, *early;
-  /* A busy machine may delay the second push beyond the deadline of the first one. */
-  do
-    {
-      options_.round_timeout_ns *= 2;
-      g_clear_pointer (&server_, tps_model_server_free);
-      start ();
-      ASSERT_EQ (init (LARGE, first), 0);
-      late = &push ({ 2, gradients[1] });
-      early = &push ({ 0, gradients[0] }).wait ();
-    }
-  while (late->wait ().code == TPS_ERROR_ABORTED
-         && options_.round_timeout_ns < G_GINT64_CONSTANT (5000000000));
-  EXPECT_EQ (early->version, 2) << early->message;
-  EXPECT_EQ (late->values, naive.values ());
-  EXPECT_THAT (capture.Lines ("update_incomplete"),
-               ElementsAre ("info update_incomplete version=1 trainers=3 arrived=2 lost=0"));
 }
 
 /* A server with a quorum of 2 and a deadline that no test reaches. */
@@ -562,60 +462,6 @@ TEST_F (ModelServer, shutDownEndsPendingCallsAndRefusesLaterOnes)
   EXPECT_EQ (init (SMALL, first), TPS_ERROR_UNAVAILABLE);
   EXPECT_EQ (tps_model_server_get_model (server_, &error), nullptr);
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE));
-}
-
-TEST_F (ModelServer, callsThatMayNotWaitAreRefused)
-{
-  Values first = draw_values (SMALL, &random_);
-
-  start ();
-  ASSERT_EQ (init (SMALL, first), 0);
-  EXPECT_EQ (push ({ 0, first }, false).wait ().code, TPS_ERROR_UNAVAILABLE);
-}
-
-TEST_F (ModelServer, observersAreToldInOrder)
-{
-  static std::vector<std::string> told; /* one replying thread writes it at a time */
-
-  told.clear ();
-  options_.n_trainers = 2;
-  options_.got_update = [] (gpointer, guint n_before, guint n_trainers) {
-    told.push_back ("got " + std::to_string (n_before) + "/" + std::to_string (n_trainers));
-  };
-  options_.updated_model = [] (gpointer, gint64 version, guint n_took_part) {
-    told.push_back ("updated to " + std::to_string (version) + " by "
-                    + std::to_string (n_took_part));
-  };
-  start ();
-  ASSERT_EQ (init (SMALL, draw_values (SMALL, &random_)), 0);
-  for (int round = 0; round < 2; round++)
-    {
-      Answer &a = push ({ 0, draw_values (SMALL, &random_) });
-
-      push ({ 1, draw_values (SMALL, &random_) }).wait ();
-      a.wait ();
-    }
-  EXPECT_THAT (told, ElementsAre ("got 0/2", "got 1/2", "updated to 2 by 2", "got 0/2", "got 1/2",
-                                  "updated to 3 by 2"));
-}
-
-TEST_F (ModelServer, optionsAreChecked)
-{
-  auto refusal = [this] {
-    g_autoptr (GError) error = nullptr;
-
-    EXPECT_EQ (tps_model_server_new (&options_, &error), nullptr);
-    return std::string (error->message);
-  };
-
-  options_.n_trainers = 0;
-  EXPECT_THAT (refusal (), HasSubstr ("0 trainers"));
-  options_.n_trainers = 3;
-  options_.min_trainers = 4;
-  EXPECT_THAT (refusal (), HasSubstr ("min_trainers is 4, expected at most"));
-  options_.min_trainers = 0;
-  options_.round_timeout_ns = -1;
-  EXPECT_THAT (refusal (), HasSubstr ("-1 ns"));
 }
 
 } // namespace

@@ -15,51 +15,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pair;
 
-TEST (Updating, waitsForAllTrainersAndAnswersAllWithTheNextVersion)
-{
-  Simulation sim ({});
-  int a = sim.push (2, 1), b = sim.push (0, 2);
-
-  EXPECT_EQ (sim.outcome (a).n_answers, 0);
-  EXPECT_EQ (sim.version (), 1);
-  int c = sim.push (1, 3);
-  for (int call : { a, b, c })
-    {
-      EXPECT_EQ (sim.outcome (call).n_answers, 1);
-      EXPECT_EQ (sim.outcome (call).code, 0);
-      EXPECT_EQ (sim.outcome (call).version, 2);
-    }
-  EXPECT_THAT (sim.updates, ElementsAre (ElementsAre (Pair (0, 2), Pair (1, 3), Pair (2, 1))));
-  EXPECT_THAT (sim.n_before, ElementsAre (0, 1, 2));
-}
-
-TEST (Updating, aTrainerThatCallsTwiceCountsOnce)
-{
-  Simulation sim ({});
-  int a = sim.push (0, 1), again = sim.push (0, 1);
-
-  sim.push (1, 1);
-  EXPECT_TRUE (sim.updates.empty ());
-  EXPECT_EQ (sim.outcome (again).n_answers, 0);
-  sim.push (2, 1);
-  EXPECT_EQ (sim.outcome (a).version, 2);
-  EXPECT_EQ (sim.outcome (again).version, 2);
-  EXPECT_EQ (sim.updates.size (), 1u);
-}
-
-TEST (Updating, otherGradientsOfTheSameTrainerAreRefusedAndHurtNothing)
-{
-  Simulation sim ({});
-  int a = sim.push (0, 1), other = sim.push (0, 5);
-
-  EXPECT_EQ (sim.outcome (other).code, TPS_ERROR_INVALID_ARGUMENT);
-  EXPECT_THAT (sim.outcome (other).message, HasSubstr ("trainer 0"));
-  sim.push (1, 2);
-  sim.push (2, 3);
-  EXPECT_EQ (sim.outcome (a).code, 0);
-  EXPECT_THAT (sim.updates[0][0], Pair (0, 1));
-}
-
 TEST (Updating, pushesWithoutDigestsAreComparedOnlyWhereATrainerComesTwice)
 {
   Simulation::Options options;
@@ -96,52 +51,6 @@ TEST (Updating, aRepeatWhileTheUpdateIsComputedWaitsForIt)
       sim.finish_update ();
       EXPECT_EQ (sim.outcome (again).version, 2) << hashes_late;
     }
-}
-
-TEST (Updating, theDeadlineAbortsNamesMissingTrainersAndDropsTheGradients)
-{
-  Simulation sim ({});
-  int a = sim.push (1, 1);
-
-  sim.advance_time (30 * SECOND - 1);
-  EXPECT_EQ (sim.outcome (a).n_answers, 0);
-  sim.advance_time (1);
-  EXPECT_EQ (sim.outcome (a).code, TPS_ERROR_ABORTED);
-  EXPECT_THAT (sim.outcome (a).message, HasSubstr ("trainers 0, 2"));
-  EXPECT_EQ (sim.version (), 1);
-  for (int i = 0; i < 3; i++)
-    sim.push (i, 7);
-  EXPECT_THAT (sim.updates, ElementsAre (ElementsAre (Pair (0, 7), Pair (1, 7), Pair (2, 7))));
-}
-
-TEST (Updating, theDeadlineCountsFromTheFirstArrival)
-{
-  Simulation sim ({});
-
-  sim.advance_time (100 * SECOND);
-  sim.push (0, 1);
-  sim.advance_time (20 * SECOND);
-  int b = sim.push (1, 1);
-  sim.advance_time (10 * SECOND);
-  EXPECT_EQ (sim.outcome (b).code, TPS_ERROR_ABORTED);
-}
-
-TEST (Updating, aQuorumSufficesAtTheDeadlineOnly)
-{
-  Simulation::Options options;
-  options.min_trainers = 2;
-  Simulation sim (options);
-  int a = sim.push (0, 1), b = sim.push (2, 3);
-
-  EXPECT_EQ (sim.outcome (a).n_answers, 0);
-  sim.advance_time (30 * SECOND);
-  EXPECT_EQ (sim.outcome (a).version, 2);
-  EXPECT_EQ (sim.outcome (b).version, 2);
-  EXPECT_THAT (sim.updates, ElementsAre (ElementsAre (Pair (0, 1), Pair (2, 3))));
-  int c = sim.push (0, 1);
-  sim.advance_time (30 * SECOND);
-  EXPECT_EQ (sim.outcome (c).code, TPS_ERROR_ABORTED);
-  EXPECT_THAT (sim.outcome (c).message, HasSubstr ("1 of 3 trainers contributed, 2 are needed"));
 }
 
 TEST (Updating, aQuorumDoesNotWaitForLostTrainers)
@@ -230,22 +139,6 @@ TEST (Updating, aResetExpectsAllTrainersAgain)
   EXPECT_EQ (sim.outcome (a).n_answers, 0);
 }
 
-TEST (Updating, aLatePushAfterAQuorumIsStale)
-{
-  Simulation::Options options;
-  options.min_trainers = 2;
-  Simulation sim (options);
-
-  sim.push (0, 1, 1);
-  sim.push (1, 1, 1);
-  sim.advance_time (30 * SECOND);
-  int late = sim.push (2, 1, 1), unsaid = sim.push (2, 1), fresh = sim.push (0, 1, 2);
-  EXPECT_EQ (sim.outcome (late).code, TPS_ERROR_STALE);
-  EXPECT_THAT (sim.outcome (late).message, HasSubstr ("version 1"));
-  EXPECT_EQ (sim.outcome (unsaid).n_answers, 0);
-  EXPECT_EQ (sim.outcome (fresh).n_answers, 0);
-}
-
 TEST (Updating, stalenessIsCountedFromClosedRoundsNotFromArithmetic)
 {
   Simulation::Options options;
@@ -260,21 +153,6 @@ TEST (Updating, stalenessIsCountedFromClosedRoundsNotFromArithmetic)
   int late = sim.push (2, 1, 1);
   EXPECT_EQ (sim.outcome (late).code, TPS_ERROR_STALE);
   sim.finish_update ();
-}
-
-TEST (Updating, oldGradientsAreTakenUpToTheStalenessAllowed)
-{
-  Simulation::Options options;
-  options.n_trainers = 1;
-  options.max_staleness = 2;
-  Simulation sim (options);
-
-  for (int i = 0; i < 3; i++)
-    sim.push (0, 1);
-  EXPECT_EQ (sim.version (), 4);
-  EXPECT_EQ (sim.outcome (sim.push (0, 1, 1)).code, TPS_ERROR_STALE);
-  EXPECT_EQ (sim.outcome (sim.push (0, 1, 2)).code, 0);
-  EXPECT_EQ (sim.version (), 5);
 }
 
 TEST (Updating, theNextRoundOpensWhileAnUpdateIsComputedAndEndsAfterIt)
@@ -324,15 +202,6 @@ TEST (Updating, refusesPushesThatDoNotFitTheModel)
   for (int call : { shape, number, trainer, negative, future })
     EXPECT_EQ (sim.outcome (call).code, TPS_ERROR_INVALID_ARGUMENT);
   EXPECT_TRUE (sim.n_before.empty ());
-}
-
-TEST (Updating, withoutAModelNothingIsFound)
-{
-  Simulation::Options options;
-  options.has_model = false;
-  Simulation sim (options);
-
-  EXPECT_EQ (sim.outcome (sim.push (0, 1)).code, TPS_ERROR_NOT_FOUND);
 }
 
 TEST (Updating, aPushThatMayNotWaitIsAcceptedOnlyAsTheLastOne)

@@ -94,32 +94,6 @@ TEST (Lookup, PoolsBagsOfAnyLength)
       }
 }
 
-TEST (Lookup, HasTheBitsOfTheCpuBackend)
-{
-  std::mt19937_64 random (3);
-  Store store;
-  constexpr int64_t rows = 200, dim = 24;
-
-  ASSERT_EQ (store.create (Spec ("emb", rows, dim).uniform (-2, 2, 5)), "");
-  Floats table = to_floats (store.dump ("emb", rows), TPS_DTYPE_FLOAT32);
-  for (TpsPooling pooling : poolings)
-    {
-      Query query = random_query (random, "emb", rows, 100, 40, pooling, false);
-      Floats expected (query.n_bags () * dim);
-      TpsBags bags {};
-
-      bags.rows = rows;
-      bags.dim = dim;
-      bags.indices = query.indices.data ();
-      bags.n_indices = query.indices.size ();
-      bags.offsets = query.offsets.data ();
-      bags.n_bags = query.n_bags ();
-      bags.pooling = pooling;
-      tps_cpu_embedding_pool (&bags, table.data (), expected.data ());
-      EXPECT_TRUE (same_bits (store.pooled (query), expected)) << pooling;
-    }
-}
-
 TEST (Lookup, SharedWithWorkersGivesTheSameBits)
 {
   std::mt19937_64 random (4);
@@ -140,52 +114,6 @@ TEST (Lookup, SharedWithWorkersGivesTheSameBits)
   ASSERT_EQ (shared.lookup (queries, &got), "");
   for (size_t i = 0; i < queries.size (); i++)
     EXPECT_TRUE (same_bits (got[i], expected[i])) << i;
-}
-
-TEST (Lookup, EmptyBagsGiveZeros)
-{
-  Store store;
-
-  ASSERT_EQ (store.create (Spec ("emb", 10, 4)), "");
-  for (TpsPooling pooling : poolings)
-    {
-      EXPECT_EQ (store.pooled (Query { "emb", {}, { 0, 0, 0 }, pooling }), Floats (12, 0.0f));
-      EXPECT_EQ (store.pooled (Query { "emb", {}, {}, pooling }), Floats ());
-    }
-}
-
-TEST (Lookup, SeveralTablesInOneCallInTheOrderOfTheQueries)
-{
-  Store store;
-  std::vector<Floats> outputs;
-
-  ASSERT_EQ (store.create (Spec ("a", 10, 4).uniform (1, 2, 1)), "");
-  ASSERT_EQ (store.create (Spec ("b", 10, 8).uniform (3, 4, 1)), "");
-  ASSERT_EQ (store.lookup ({ { "b", { 7 }, { 0 } }, { "a", { 7 }, { 0 } }, { "b", { 2 }, { 0 } } },
-                           &outputs),
-             "");
-  EXPECT_EQ (outputs[0], store.row ("b", TPS_DTYPE_FLOAT32, 7));
-  EXPECT_EQ (outputs[1], store.row ("a", TPS_DTYPE_FLOAT32, 7));
-  EXPECT_EQ (outputs[2], store.row ("b", TPS_DTYPE_FLOAT32, 2));
-}
-
-TEST (Lookup, RowsComeAsTheyAreStored)
-{
-  for (TpsDType dtype : dtypes)
-    {
-      Store store;
-      Spec spec = Spec ("emb", 30, 5).dtype (dtype).normal (3);
-      std::string bytes, expected (5 * tps_dtype_size (dtype), '\0');
-
-      ASSERT_EQ (store.create (spec), "");
-      ASSERT_EQ (store.rows ("emb", { 29, 0, 29 }, &bytes), "");
-      ASSERT_TRUE (tps_table_spec_resolve (&spec.value, nullptr));
-      tps_initializer_fill_row (&spec.value.initializer, 29, dtype, &expected[0], 5);
-      EXPECT_EQ (bytes.substr (0, expected.size ()), expected);
-      EXPECT_EQ (bytes.substr (2 * expected.size ()), expected);
-      EXPECT_EQ (store.rows ("emb", {}, &bytes), "");
-      EXPECT_EQ (bytes, "");
-    }
 }
 
 /* 1024 rows of 256 floats have 1 MiB, a third of the limit. */

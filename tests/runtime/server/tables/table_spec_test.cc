@@ -21,16 +21,6 @@ resolve (TpsTableSpec *spec)
   return describe (error);
 }
 
-template <typename Change>
-std::string
-resolve_with (Change change)
-{
-  Spec spec ("emb", 10, 4);
-
-  change (spec.value);
-  return resolve (&spec.value);
-}
-
 Floats
 first_row (const TpsInitializer &initializer, int64_t row, size_t dim)
 {
@@ -88,24 +78,6 @@ TEST (TableSpec, TheSeedOfZerosIsKeptForStochasticRounding)
     }
 }
 
-/* The number of a row must not depend on the division of the table, by range or by hash. */
-TEST (TableSpec, NumbersOfRowsAreThoseOfTheSlots)
-{
-  for (const TpsShard &shard : { whole (30), range_shard (30, 1, 3), hash_shard (30, 1, 4) })
-    {
-      gint64 first, stride;
-
-      tps_shard_get_numbers (&shard, &first, &stride);
-      for (gint64 slot = 0; slot < shard.n_rows; slot++)
-        {
-          gint64 row = tps_shard_get_row (&shard, slot);
-
-          EXPECT_EQ (first + slot * stride,
-                     shard.kind == TPS_SHARD_HASH ? tps_shard_permute (row, 30) : row);
-        }
-    }
-}
-
 TEST (TableSpec, CountsStateInBytes)
 {
   Spec adam = Spec ("emb", 10, 4).optimizer (TPS_OPTIMIZER_ADAM, 0.1).dtype (TPS_DTYPE_FLOAT16);
@@ -117,62 +89,6 @@ TEST (TableSpec, CountsStateInBytes)
   EXPECT_EQ (tps_table_spec_get_bytes (&adam.value), 10 * (4 * 2 + state * 4));
 }
 
-TEST (TableSpec, NamesTheBadField)
-{
-  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.dim = 0; }),
-             "INVALID_ARGUMENT spec.dim: 0, expected at least 1");
-  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.name[0] = ' '; }),
-             "INVALID_ARGUMENT spec.name: \" mb\", expected [A-Za-z0-9_.:/-]{1,255}");
-  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.name[0] = '\0'; }),
-             "INVALID_ARGUMENT spec.name: \"\", expected [A-Za-z0-9_.:/-]{1,255}");
-  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.dtype = TPS_DTYPE_FLOAT64; }),
-             "INVALID_ARGUMENT spec.dtype: FLOAT64 (2), expected FLOAT32, FLOAT16 or BFLOAT16");
-  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.rounding = static_cast<TpsRounding> (3); }),
-             "INVALID_ARGUMENT spec.rounding: 3, expected NEAREST or STOCHASTIC");
-  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.rounding = TPS_ROUNDING_STOCHASTIC; }),
-             "INVALID_ARGUMENT spec.rounding: STOCHASTIC, but rows of FLOAT32 are not rounded; "
-             "expected NEAREST, or spec.dtype FLOAT16 or BFLOAT16");
-  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { tps_shard_init_whole (&s.shard, 0); }),
-             "INVALID_ARGUMENT spec.rows: 0, expected at least 1");
-  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { tps_shard_init_whole (&s.shard, G_MAXINT64); }),
-             "INVALID_ARGUMENT spec.rows: the size of 9223372036854775807 rows of dim 4 exceeds "
-             "64 bits");
-  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.shard.n_rows = 3; }),
-             "INVALID_ARGUMENT spec.shard: not made by tps_shard_init_whole(), _range() or "
-             "_hash()");
-  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) {
-               s.initializer.kind = static_cast<TpsInitializerKind> (4);
-             }),
-             "INVALID_ARGUMENT spec.initializer.kind: unknown initializer 4");
-  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.initializer.stdev = -1; }),
-             "INVALID_ARGUMENT spec.initializer.stdev: -1, expected 0 or more");
-  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.initializer.mean = INFINITY; }),
-             "INVALID_ARGUMENT spec.initializer.mean: inf, expected a finite FLOAT32");
-  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.initializer.mean = 1e39; }),
-             "INVALID_ARGUMENT spec.initializer.mean: 1e+39, expected a finite FLOAT32");
-  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.initializer.stdev = 3e37; }),
-             "INVALID_ARGUMENT spec.initializer.stdev: 3e+37, values 15 standard deviations from "
-             "the mean are infinite as FLOAT32");
-  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) {
-               s.dtype = TPS_DTYPE_FLOAT16;
-               s.initializer.high = 65505;
-             }),
-             "INVALID_ARGUMENT spec.initializer.high: 65505, expected a finite FLOAT16");
-  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) {
-               s.initializer.low = 2;
-               s.initializer.high = 1;
-             }),
-             "INVALID_ARGUMENT spec.initializer.low: 2 is above high, 1");
-  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) {
-               s.initializer.kind = TPS_INITIALIZER_UNIFORM;
-               s.initializer.stdev = 2;
-             }),
-             "INVALID_ARGUMENT spec.initializer.stdev: 2, but UNIFORM has none");
-  EXPECT_EQ (
-      resolve_with ([] (TpsTableSpec &s) { s.optimizer.learning_rate = NAN; }).substr (0, 46),
-      "INVALID_ARGUMENT spec.optimizer.learning_rate:");
-}
-
 TEST (TableSpec, AFailedResolveChangesNothing)
 {
   Spec spec ("emb", 10, 4);
@@ -181,39 +97,6 @@ TEST (TableSpec, AFailedResolveChangesNothing)
   EXPECT_NE (resolve (&spec.value), "");
   EXPECT_TRUE (std::isnan (spec.value.initializer.mean));
   EXPECT_TRUE (std::isnan (spec.value.optimizer.momentum));
-}
-
-TEST (TableSpec, NamesTheFieldThatDiffers)
-{
-  auto difference = [] (Spec other) {
-    Spec spec ("emb", 10, 4);
-    g_autofree gchar *text = nullptr;
-
-    EXPECT_EQ (resolve (&spec.value), "");
-    EXPECT_EQ (resolve (&other.value), "");
-    text = tps_table_spec_dup_difference (&spec.value, &other.value);
-    EXPECT_EQ (text == nullptr, tps_table_spec_equal (&spec.value, &other.value));
-    return std::string (text != nullptr ? text : "");
-  };
-
-  EXPECT_EQ (difference (Spec ("emb", 10, 4)), "");
-  EXPECT_EQ (difference (Spec ("emb", 11, 4)), "rows: 10, not 11");
-  EXPECT_EQ (difference (Spec ("emb", 10, 5)), "dim: 4, not 5");
-  EXPECT_EQ (difference (Spec ("emb", 10, 4).dtype (TPS_DTYPE_FLOAT16)),
-             "dtype: FLOAT32, not FLOAT16");
-  EXPECT_EQ (difference (Spec ("emb", 10, 4).normal (7)), "initializer.seed: 0, not 7");
-  Spec half = Spec ("emb", 10, 4).dtype (TPS_DTYPE_FLOAT16);
-  Spec stochastic = Spec ("emb", 10, 4).dtype (TPS_DTYPE_FLOAT16, TPS_ROUNDING_STOCHASTIC);
-  ASSERT_EQ (resolve (&half.value), "");
-  ASSERT_EQ (resolve (&stochastic.value), "");
-  g_autofree gchar *text = tps_table_spec_dup_difference (&half.value, &stochastic.value);
-  EXPECT_STREQ (text, "rounding: NEAREST, not STOCHASTIC");
-  EXPECT_EQ (difference (Spec ("emb", 10, 4).zeros ()), "initializer.kind: NORMAL, not ZEROS");
-  EXPECT_EQ (difference (Spec ("emb", 10, 4).shard (hash_shard (10, 1, 2))),
-             "shard: the whole table, not shard 1 of 2");
-  EXPECT_EQ (difference (Spec ("emb", 10, 4).shard (range_shard (10, 1, 2))),
-             "shard: the whole table, not 5 rows from 5 on");
-  EXPECT_NE (difference (Spec ("emb", 10, 4).optimizer (TPS_OPTIMIZER_ADAM, 0.01)), "");
 }
 
 TEST (Initializer, DrawsFromTheStreamOfTheRow)

@@ -3,7 +3,6 @@
 #include "runtime/trainer/ddp/ddp.h"
 
 #include <cstring>
-#include <thread>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <xxhash.h>
@@ -115,85 +114,6 @@ TEST (Ddp, CallsTheHookOfABucketBeforeTheGradientsBehindItAreComputed)
                ElementsAre ("compute 2", "send 0", "compute 1", "send 1", "compute 0", "send 2"));
 }
 
-TEST (Ddp, CallsHooksInBucketOrderForAnyOrderOfGradients)
-{
-  Trainee t (THREE);
-  std::vector<gint32> sent;
-
-  t.model.order = { 0, 1, 2 };
-  t.exchange.on_call = [&] (FakeExchange *exchange, size_t index) {
-    sent.push_back (exchange->call (index).param_loc);
-    exchange->answer_with_own_gradient (index);
-  };
-  EXPECT_EQ (t.backward (), "");
-  EXPECT_THAT (sent, ElementsAre (0, 1, 2));
-}
-
-TEST (Ddp, SendsABucketAsItLiesToItsOwnerUnderItsBatchNumber)
-{
-  Trainee t (THREE, 1, 1); /* one bucket for weight and bias, and one for the embedding */
-
-  t.exchange.on_call = [&] (FakeExchange *exchange, size_t index) {
-    FakeExchange::Call call = exchange->call (index);
-
-    EXPECT_EQ (call.batch, 0);
-    EXPECT_EQ (call.server, index == 0 ? 2u : 0u);
-    EXPECT_EQ (call.gradient->weight, 1);
-    if (index == 0)
-      {
-        EXPECT_EQ (call.gradient->kind, TPS_GRADIENT_DENSE);
-        EXPECT_EQ (call.gradient->dense.shape.dims[0], 9);
-        EXPECT_EQ (tps_tensor_data (&call.gradient->dense), t.model.get ()->parameters[2].gradient);
-        EXPECT_EQ (reinterpret_cast<guintptr> (tps_tensor_data (&call.gradient->dense)) % 64, 0u);
-        EXPECT_EQ (t.model.get ()->parameters[2].gradient + 3,
-                   t.model.get ()->parameters[1].gradient);
-      }
-    else
-      {
-        EXPECT_EQ (call.gradient->kind, TPS_GRADIENT_SPARSE);
-        EXPECT_EQ (call.gradient->rows, 5);
-      }
-    exchange->answer_with_own_gradient (index);
-  };
-  EXPECT_EQ (t.backward (), "");
-  EXPECT_EQ (t.exchange.n_calls (), 2u);
-}
-
-TEST (Ddp, TheAverageStaysInTheBufferItCameIn)
-{
-  Trainee t ({ { "a", { 4 }, false } });
-  gpointer answered = nullptr;
-
-  t.exchange.on_call = [&] (FakeExchange *exchange, size_t index) {
-    TpsGradient average = {};
-
-    average.kind = TPS_GRADIENT_DENSE;
-    tps_tensor_init_1d (&average.dense, TPS_DTYPE_FLOAT32, 4);
-    answered = tps_tensor_data (&average.dense);
-    memset (answered, 0, 16);
-    exchange->answer_with_average (index, &average);
-  };
-  EXPECT_EQ (t.backward (), "");
-  EXPECT_EQ (tps_tensor_data (&tps_ddp_get_reduced (t.ddp, 0)->dense), answered);
-  tps_ddp_zero_grad (t.ddp);
-  EXPECT_EQ (tps_ddp_get_reduced (t.ddp, 0)->kind, TPS_GRADIENT_NONE);
-}
-
-TEST (Ddp, WaitsForAnswersThatComeLaterFromOtherThreads)
-{
-  Trainee t (THREE);
-  std::thread server ([&] {
-    t.exchange.wait_for_calls (3);
-    for (size_t i : { 1, 2, 0 })
-      t.exchange.answer_with_own_gradient (i);
-  });
-
-  EXPECT_EQ (t.backward (), "");
-  server.join ();
-  for (guint b = 0; b < 3; b++)
-    EXPECT_NE (tps_ddp_get_reduced (t.ddp, b)->kind, TPS_GRADIENT_NONE);
-}
-
 TEST (Ddp, TheFirstErrorEndsTheStepAndCancelsTheRest)
 {
   Trainee t (THREE);
@@ -277,42 +197,6 @@ TEST (Ddp, RefusesAnAverageThatDoesNotFit)
                              + c.what),
                  0u)
           << error;
-    }
-}
-
-size_t
-n_bytes_of (const TpsGradient *gradient)
-{
-  if (gradient->kind == TPS_GRADIENT_DENSE)
-    return tps_shape_n_bytes (&gradient->dense.shape);
-  return tps_shape_n_bytes (&gradient->indices.shape) + tps_shape_n_bytes (&gradient->values.shape);
-}
-
-/* Counts the bytes of a step with a matrix of 1000 x 8, and with a row of two values and its id. */
-TEST (Ddp, CompressionSendsFewerBytes)
-{
-  const std::pair<const char *, size_t> expected[] = {
-    { "none", 8000 * 4 + 16 },
-    { "fp16", 8000 * 2 + 12 },
-    { "bf16", 8000 * 2 + 12 },
-    { "topk:0.01", 5 * (8 + 16 * 4) + 16 }, /* 5 of 500 blocks */
-  };
-
-  for (const auto &[compress, n_bytes] : expected)
-    {
-      Trainee t ({ { "embedding", { 5, 2 }, true }, { "weight", { 1000, 8 }, false } }, 1, 1,
-                 compress);
-      size_t n_sent = 0;
-
-      t.exchange.on_call = [&] (FakeExchange *exchange, size_t index) {
-        n_sent += n_bytes_of (exchange->call (index).gradient);
-        exchange->answer_with_own_gradient (index);
-      };
-      EXPECT_EQ (t.backward (), "") << compress;
-      EXPECT_EQ (n_sent, n_bytes) << compress;
-      for (guint b = 0; b < 2; b++)
-        EXPECT_EQ (tps_ddp_get_reduced (t.ddp, b)->kind,
-                   b == 0 ? TPS_GRADIENT_DENSE : TPS_GRADIENT_SPARSE);
     }
 }
 
@@ -443,103 +327,6 @@ TEST (Ddp, WhereServersAverageAllTrainersABlockWithoutDataIsAFailure)
     exchange->answer_with_error (index, TPS_ERROR_INVALID_ARGUMENT, "all weights are 0");
   };
   EXPECT_EQ (t.join_step (), "INVALID_ARGUMENT: all weights are 0");
-}
-
-TEST (Ddp, GradientsAreWrittenToTheMemoryThatTheExchangeHas)
-{
-  Trainee t (THREE, 1, 1); /* one bucket for weight and bias, and one for the embedding */
-  g_autoptr (TpsBuffer) one = tps_buffer_new (40);
-  g_autoptr (TpsBuffer) other = tps_buffer_new (40);
-  TpsBuffer *offered[] = { nullptr, one, nullptr, other };
-  TpsBuffer *used[] = { nullptr, one, one, other }; /* NULL: the DDP's own memory */
-  float step = 0;
-
-  t.model.gradient_of = [&] (guint i, gint64 j) {
-    return 100 * step + static_cast<float> (10 * i) + static_cast<float> (j);
-  };
-  t.exchange.get_memory_of = [&] (guint server, gsize n_bytes, TpsBuffer *current) {
-    TpsBuffer *memory = offered[static_cast<size_t> (step)];
-
-    EXPECT_EQ (server, 2u);
-    EXPECT_EQ (n_bytes, 40u) << "nine elements, and one for a weight";
-    EXPECT_EQ (step >= 2 ? current : one, one);
-    return memory != nullptr ? tps_buffer_ref (memory) : nullptr;
-  };
-  t.exchange.on_call = [&] (FakeExchange *exchange, size_t index) {
-    const TpsGradient *gradient = exchange->call (index).gradient;
-    TpsBuffer *expected = used[static_cast<size_t> (step)];
-
-    if (gradient->kind == TPS_GRADIENT_DENSE)
-      {
-        auto sent = static_cast<const float *> (tps_tensor_data (&gradient->dense));
-
-        EXPECT_EQ (expected != nullptr ? expected : gradient->dense.buffer, gradient->dense.buffer);
-        EXPECT_EQ (sent[0], 100 * step + 20); /* the bias */
-        EXPECT_EQ (sent[8], 100 * step + 15); /* the weight */
-      }
-    exchange->answer_with_own_gradient (index);
-  };
-  for (step = 0; step < 4; step++)
-    {
-      EXPECT_EQ (t.backward (), "");
-      t.context.state->klass->next_batch (t.context.state);
-    }
-}
-
-TEST (Ddp, CompressedGradientsStayInMemoryOfTheDdp)
-{
-  Trainee t (THREE, 1, 1, "fp16");
-
-  t.exchange.get_memory_of = [] (guint, gsize, TpsBuffer *) -> TpsBuffer * {
-    ADD_FAILURE () << "the gradient itself is not sent";
-    return nullptr;
-  };
-  t.exchange.on_call = answer_own;
-  EXPECT_EQ (t.backward (), "");
-}
-
-TEST (Ddp, TheOptimizerSubtractsDenseAveragesAndTouchedRowsOnly)
-{
-  Trainee t (THREE, 1, 1);
-  const TpsParameter *p = t.model.get ()->parameters;
-
-  t.model.gradient_of = [] (guint i, gint64 j) {
-    return static_cast<float> (10 * i) + static_cast<float> (j);
-  };
-  t.model.ids_of = [] (guint) { return std::vector<gint64> { 1, 3 }; };
-  t.exchange.on_call = answer_own;
-  t.model.get ()->klass->init_parameters (t.model.get (), 100);
-  std::vector<float> embedding (p[0].value, p[0].value + 10), weight (p[1].value, p[1].value + 6);
-  EXPECT_EQ (t.backward (), "");
-  tps_ddp_step_sgd (t.ddp, 0.5);
-
-  for (size_t j = 0; j < 6; j++)
-    EXPECT_EQ (p[1].value[j], weight[j] - 0.5f * (10.0f + static_cast<float> (j)));
-  for (size_t j = 0; j < 10; j++)
-    EXPECT_EQ (p[0].value[j], j / 2 == 1 || j / 2 == 3
-                                  ? embedding[j] - 0.5f * static_cast<float> (j)
-                                  : embedding[j]);
-}
-
-TEST (Ddp, TheDigestIsOfTheParametersInTheirOwnOrderForAnyBuckets)
-{
-  Trainee apart (THREE), together (THREE, 1, 1);
-  guint8 one[16], other[16];
-  std::vector<float> all;
-  XXH128_canonical_t expected;
-
-  for (Trainee *t : { &apart, &together })
-    t->model.get ()->klass->init_parameters (t->model.get (), 7);
-  EXPECT_TRUE (tps_ddp_digest (apart.ddp, one, nullptr));
-  EXPECT_TRUE (tps_ddp_digest (together.ddp, other, nullptr));
-  EXPECT_EQ (memcmp (one, other, 16), 0);
-
-  for (guint i = 0; i < 3; i++)
-    all.insert (all.end (), apart.model.get ()->parameters[i].value,
-                apart.model.get ()->parameters[i].value
-                    + tps_shape_n_elems (&apart.model.get ()->parameters[i].shape));
-  XXH128_canonicalFromHash (&expected, XXH3_128bits (all.data (), all.size () * sizeof (float)));
-  EXPECT_EQ (memcmp (one, expected.digest, 16), 0);
 }
 
 TEST (Ddp, TrainersWithOtherLayoutsFindOutBeforeTheyTrain)

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <random>
-#include <thread>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,42 +15,6 @@
 namespace {
 
 using testing::HasSubstr;
-
-class PiecePasses : public testing::TestWithParam<guint>
-{
-};
-
-TEST_P (PiecePasses, GiveTheBitsOfWholeBuckets)
-{
-  /* With 5 batches, some of 2 or 3 trainers take part without data. */
-  for (const char *reduce : { "mean", "sum" })
-    for (guint n_servers : { 1u, 3u })
-      {
-        Fleet fleet (GetParam (), n_servers, 20 * SECOND_NS,
-                     g_str_equal (reduce, "sum") ? TPS_REDUCE_SUM : TPS_REDUCE_MEAN);
-
-        for (const char *hook : { "rpc_hook", "sparse_rpc_hook" })
-          for (const char *compress : { "none", "fp16", "bf16", "topk:0.2" })
-            {
-              Task task;
-
-              task.hook = hook;
-              task.compress = compress;
-              task.reduce = reduce;
-              task.pass_name = std::string (hook) + compress;
-              std::string whole = fleet.digest_of_run (task);
-              for (gint64 piece_bytes : { 64, 200, 1000 })
-                {
-                  task.piece_bytes = piece_bytes;
-                  task.pass_name += "+";
-                  EXPECT_EQ (fleet.digest_of_run (task), whole)
-                      << hook << " " << compress << " " << reduce << " " << piece_bytes;
-                }
-            }
-      }
-}
-
-INSTANTIATE_TEST_SUITE_P (Counts, PiecePasses, testing::Values (1u, 2u, 3u));
 
 /* In the first round, the second trainer sends another shape. */
 TEST (Pieces, TrainersWithOtherPiecesAreRefused)
@@ -247,44 +210,6 @@ private:
   const TpsPiece pieces_[2] = { { 1, 0, 0, 4 }, { 0, 1, 4, 2 } };
   const TpsRoute route_ = { pieces_, 2 };
 };
-
-TEST (Pieces, EachGoesToItsServerAndAnswersComeInAnyOrder)
-{
-  Divided t;
-  std::thread server ([&] {
-    t.exchange.wait_for_calls (2);
-    t.exchange.answer_with_own_gradient (1);
-    t.exchange.answer_with_own_gradient (0);
-  });
-
-  EXPECT_EQ (t.backward (), "");
-  server.join ();
-  for (guint i : { 0u, 1u })
-    {
-      EXPECT_EQ (t.exchange.call (i).server, 1 - i);
-      EXPECT_EQ (t.exchange.call (i).param_loc, static_cast<gint32> (i));
-    }
-  const TpsGradient *reduced = tps_ddp_get_reduced (t.ddp, 0);
-  ASSERT_EQ (tps_shape_n_elems (&reduced->dense.shape), 6);
-  for (int j = 0; j < 6; j++)
-    EXPECT_EQ (static_cast<float *> (tps_tensor_data (&reduced->dense))[j], j + 1);
-}
-
-TEST (Pieces, TheFailureOfOneEndsTheStepWithoutTheOther)
-{
-  for (size_t failing : { 0u, 1u })
-    {
-      Divided t;
-
-      t.exchange.on_call = [failing] (FakeExchange *exchange, size_t index) {
-        if (index == failing)
-          exchange->answer_with_error (index, TPS_ERROR_STALE, "too late");
-      };
-      EXPECT_EQ (t.backward (), "STALE: too late");
-      EXPECT_TRUE (t.exchange.is_cancelled ());
-      EXPECT_EQ (t.exchange.n_calls (), 2u);
-    }
-}
 
 TEST (Pieces, AnAverageThatDoesNotFitItsPieceIsRefused)
 {

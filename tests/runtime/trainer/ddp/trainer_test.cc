@@ -2,7 +2,6 @@
 
 #include "runtime/trainer/pass/trainer.h"
 
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <gmock/gmock.h>
@@ -30,99 +29,6 @@ digest_of_run (Fleet *fleet, const Task &task)
   return digest;
 }
 
-class Trainers : public testing::TestWithParam<guint>
-{
-};
-
-TEST_P (Trainers, AllHooksGiveTheSameBits)
-{
-  /* With 5 batches, some of 2 or 3 trainers take part without data. */
-  for (bool sparse : { true, false })
-    {
-      std::map<std::string, std::string> digests;
-
-      for (guint n_servers : { 1u, 2u })
-        {
-          Fleet fleet (GetParam (), n_servers);
-
-          for (const char *hook : HOOKS)
-            {
-              Task task;
-
-              task.pass_name = std::string (hook);
-              task.hook = hook;
-              task.sparse = sparse;
-              digests[std::string (hook) + " " + std::to_string (n_servers)] = digest_of_run (
-                  &fleet, task);
-            }
-        }
-      for (const auto &[name, digest] : digests)
-        EXPECT_EQ (digest, digests.begin ()->second) << name << (sparse ? " sparse" : " dense");
-    }
-}
-
-TEST_P (Trainers, AllHooksGiveTheSameBitsWhereSumsAreDelivered)
-{
-  Fleet fleet (GetParam (), 1, 20 * SECOND_NS, TPS_REDUCE_SUM);
-  Fleet averaging (GetParam ());
-  std::string first;
-
-  for (const char *hook : HOOKS)
-    {
-      Task task;
-
-      task.pass_name = std::string (hook);
-      task.hook = hook;
-      task.reduce = "sum";
-      std::string digest = digest_of_run (&fleet, task);
-      if (first.empty ())
-        first = digest;
-      EXPECT_EQ (digest, first) << hook;
-    }
-  if (GetParam () > 1)
-    {
-      EXPECT_NE (first, digest_of_run (&averaging, Task ())) << "a sum is no mean";
-    }
-}
-
-TEST_P (Trainers, BucketSizesDoNotChangeTheResult)
-{
-  Fleet fleet (GetParam (), 2);
-  Task small, large;
-
-  small.bucket_mib = 0;
-  large.bucket_mib = 25;
-  EXPECT_EQ (digest_of_run (&fleet, small), digest_of_run (&fleet, large));
-}
-
-INSTANTIATE_TEST_SUITE_P (Counts, Trainers, testing::Values (1u, 2u, 3u));
-
-TEST (Trainer, StepsMetricsAndProgressCountTheCompletedBatches)
-{
-  Fleet fleet (3);
-  Task task;
-
-  task.n_batches = 4; /* 2 for trainer 0, 1 for each other trainer */
-  fleet.run (task);
-  for (guint r = 0; r < 3; r++)
-    {
-      g_auto (TpsTrainStatus) status = {};
-
-      tps_trainer_get_status (fleet.trainer (r), &status);
-      EXPECT_EQ (status.steps_done, 4);
-      EXPECT_EQ (status.steps_total, 4);
-      EXPECT_STREQ (status.pass_name, "pass-1");
-      EXPECT_TRUE (status.has_loss);
-      EXPECT_GT (status.loss, 0);
-      EXPECT_GT (status.heartbeat, 4);
-      EXPECT_EQ (fleet.count (r, "batch_level_metric,batch_all"), 4);
-      EXPECT_EQ (fleet.count (r, "backward_metric,backward"), 4);
-      EXPECT_EQ (fleet.count (r, "forward_metric,forward_pass"), r == 0 ? 4 : 2);
-      EXPECT_EQ (fleet.count (r, "hook_future_metric,rpc_sparse"), 4);
-      EXPECT_EQ (fleet.count (r, "hook_future_metric,rpc_dense") % 4, 0);
-    }
-}
-
 TEST (Trainer, LeavesNoKeysInTheStore)
 {
   Fleet fleet (3);
@@ -131,18 +37,6 @@ TEST (Trainer, LeavesNoKeysInTheStore)
   task.hook = "allreduce_hook";
   fleet.run (task);
   EXPECT_EQ (fleet.n_keys (), 0u);
-}
-
-TEST (Trainer, IsIdleBeforeTheFirstPass)
-{
-  Fleet fleet (1);
-  g_auto (TpsTrainStatus) status = {};
-
-  tps_trainer_cancel (fleet.trainer (0)); /* no pass is running, so this must have no effect */
-  tps_trainer_get_status (fleet.trainer (0), &status);
-  EXPECT_EQ (status.state, TPS_TRAIN_IDLE);
-  EXPECT_STREQ (status.pass_name, "");
-  EXPECT_FALSE (status.has_digest);
 }
 
 TEST (Trainer, ThreeOfFiveTrainersMayHaveNoBatchesAtAll)
@@ -170,55 +64,6 @@ TEST (Trainer, OnePassAtATime)
   EXPECT_EQ (fleet.start (Task (), 1), "");
   EXPECT_EQ (fleet.wait (0), "SUCCEEDED");
   EXPECT_EQ (fleet.wait (1), "SUCCEEDED");
-}
-
-TEST (Trainer, ADeadTrainerIsNamedAtTheDeadlineAndTheNextPassWorks)
-{
-  Fleet fleet (2, 1, SECOND_NS / 10);
-  Task task;
-
-  task.timeout_ns = SECOND_NS / 10;
-  EXPECT_EQ (fleet.start (task, 0), "");
-  std::string end = fleet.wait (0);
-  EXPECT_THAT (end, HasSubstr ("FAILED: DEADLINE_EXCEEDED"));
-  EXPECT_THAT (end, HasSubstr ("1")); /* the rank of the missing trainer */
-
-  task.timeout_ns = 20 * SECOND_NS;
-  task.hook = "allreduce_hook";
-  task.pass_name = "pass-2";
-  digest_of_run (&fleet, task);
-}
-
-TEST (Trainer, ATrainerThatDoesNotJoinIsNamed)
-{
-  Fleet fleet (2);
-  Task task;
-
-  task.hook = "allreduce_hook";
-  task.timeout_ns = SECOND_NS / 10;
-  EXPECT_EQ (fleet.start (task, 0), "");
-  EXPECT_EQ (fleet.wait (0),
-             "FAILED: DEADLINE_EXCEEDED: process group: rank 1 has not joined within 100 ms");
-}
-
-TEST (Trainer, BeatsWhileItWaitsWithinADeadline)
-{
-  Fleet fleet (2);
-  gint64 last = -1;
-
-  EXPECT_EQ (fleet.start (Task (), 0), "");
-  for (int i = 0; i < 100; i++)
-    {
-      g_auto (TpsTrainStatus) status = {};
-
-      tps_trainer_get_status (fleet.trainer (0), &status);
-      EXPECT_EQ (status.state, TPS_TRAIN_RUNNING);
-      if (status.heartbeat == last) /* normal between two phases, but must not last */
-        i--;
-      last = status.heartbeat;
-    }
-  tps_trainer_cancel (fleet.trainer (0));
-  EXPECT_EQ (fleet.wait (0), "CANCELLED");
 }
 
 TEST (Trainer, CancelEndsAPassThatWaitsAndTheNextOneWorks)
@@ -298,27 +143,6 @@ wait_for_end (TpsTrainer *trainer)
     }
   while (status.state == TPS_TRAIN_RUNNING);
   return status;
-}
-
-/* Other trainers would receive gradients without encryption. They must not leave a process that
- * requires encryption. */
-TEST (Trainer, JoinsNoPlainGroupWhereItIsToldNotTo)
-{
-  Fleet fleet (2);
-  TpsTrainerLinks links = fleet.links (0);
-  thriftps_test::TraceCapture capture;
-  links.no_plain_groups = TRUE;
-  g_autoptr (TpsMetrics) metrics = tps_metrics_new (nullptr, nullptr);
-  g_autoptr (TpsTrainer) trainer = tps_trainer_new (&links, metrics);
-  Task task;
-  task.hook = "allreduce_hook";
-  ASSERT_TRUE (tps_trainer_train (trainer, fleet.make_plan (task, 0), nullptr));
-  g_auto (TpsTrainStatus) status = wait_for_end (trainer);
-  EXPECT_EQ (status.state, TPS_TRAIN_FAILED);
-  ASSERT_NE (status.error, nullptr);
-  EXPECT_EQ (status.error->code, TPS_ERROR_PERMISSION_DENIED);
-  EXPECT_THAT (status.error->message, HasSubstr ("--allow-plain-collectives"));
-  EXPECT_THAT (capture.WaitFor ("pass_failed"), HasSubstr ("rank=0 cancelled=false reason="));
 }
 
 /* If the links have a budget, a pass must charge its model to this budget, not to the budget of the

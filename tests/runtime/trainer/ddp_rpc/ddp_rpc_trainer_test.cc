@@ -4,7 +4,6 @@
 
 #include <map>
 #include <mutex>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -330,50 +329,6 @@ TEST_P (DdpRpcTrainerOnDevices, RepeatsTargetsWhereABagGivesSeveralRows)
 
 /* -- behaviour -- */
 
-TEST (DdpRpcTrainer, LearnsTheLearnableTask)
-{
-  Task task;
-
-  task.epochs = 40;
-  task.batches = 10;
-  task.num_embeddings = 40;
-  task.arguments = ", 'task': <'learnable'>";
-  Fleet fleet (task);
-  EXPECT_EQ (fleet.run (), "SUCCEEDED");
-  EXPECT_LT (fleet.loss, 0.05) << "the floor is 0, a guess is worth 2.08";
-}
-
-TEST (DdpRpcTrainer, SequentialLookupsGiveTheSameBits)
-{
-  Task task;
-  Fleet together (task);
-
-  task.arguments = ", 'sequential_lookups': <true>";
-  Fleet sequential (task);
-
-  EXPECT_EQ (together.run (), "SUCCEEDED");
-  EXPECT_EQ (sequential.run (), "SUCCEEDED");
-  EXPECT_EQ (together.digest, sequential.digest);
-  EXPECT_EQ (together.tables.values ("emb1"), sequential.tables.values ("emb1"));
-  EXPECT_EQ (together.tables.lookups, std::vector<guint> (6, 2u));
-  EXPECT_EQ (sequential.tables.lookups, std::vector<guint> (12, 1u));
-  EXPECT_EQ (sequential.tables.n_pushes, 6u);
-}
-
-TEST_P (DdpRpcTrainerOnDevices, TableBesideTableIsTheSameAsOneWideTable)
-{
-  Task wide, narrow;
-
-  wide.device = narrow.device = GetParam ();
-  wide.n_tables = 1;
-  wide.dim = 512;
-  wide.table_bound = narrow.table_bound = 0; /* rows of zeros do not depend on the shards */
-  Fleet one (wide), two (narrow);
-  EXPECT_EQ (one.run (), "SUCCEEDED");
-  EXPECT_EQ (two.run (), "SUCCEEDED");
-  EXPECT_EQ (one.digest, two.digest);
-}
-
 TEST (DdpRpcTrainer, ADeviceComesToTheBitsOfTheCpu)
 {
   Task task;
@@ -388,56 +343,6 @@ TEST (DdpRpcTrainer, ADeviceComesToTheBitsOfTheCpu)
   EXPECT_EQ (here.tables.values ("emb0"), there.tables.values ("emb0"));
 }
 
-TEST (DdpRpcTrainer, AllTrainersEndWithTheSameLayers)
-{
-  const std::pair<guint, const char *> cases[] = { { 2, "cpu" }, { 3, "cpu" }, { 3, "cuda" } };
-
-  for (const auto &[n_trainers, device] : cases)
-    {
-      Task task;
-      std::string first;
-
-      task.device = device;
-      Fleet fleet (task, n_trainers);
-
-      EXPECT_EQ (fleet.run (), "SUCCEEDED");
-      for (guint r = 0; r < n_trainers; r++)
-        {
-          EXPECT_EQ (fleet.wait (r), "SUCCEEDED");
-          if (r == 0)
-            first = fleet.digest;
-          EXPECT_EQ (fleet.digest, first);
-        }
-    }
-}
-
-TEST (DdpRpcTrainer, CountsSamplesAndTimes)
-{
-  Task task;
-  Fleet fleet (task);
-  gint64 all, last;
-
-  EXPECT_EQ (fleet.run (), "SUCCEEDED");
-  EXPECT_EQ (fleet.count ("epoch_metric,epoch"), 2);
-  for (const char *metric :
-       { "batch_level_metric,batch_all", "lookup_metric,lookup", "forward_metric,forward_pass",
-         "backward_metric,backward", "push_metric,push" })
-    EXPECT_EQ (fleet.count (metric), 6) << metric;
-  all = fleet.samples;
-  last = fleet.epoch_samples;
-
-  task.epochs = 1;
-  Fleet first_epoch (task);
-  EXPECT_EQ (first_epoch.run (), "SUCCEEDED");
-  EXPECT_EQ (first_epoch.samples, first_epoch.epoch_samples);
-  EXPECT_EQ (all, first_epoch.samples + last);
-
-  task.arguments = ", 'first_epoch': <int64 1>";
-  Fleet second_epoch (task);
-  EXPECT_EQ (second_epoch.run (), "SUCCEEDED");
-  EXPECT_EQ (second_epoch.samples, last) << "data goes on where it is told to";
-}
-
 /* -- results of lookups in memory of the trainer's device -- */
 
 const TpsFakeDeviceControl *
@@ -445,84 +350,6 @@ fake_devices ()
 {
   return static_cast<const TpsFakeDeviceControl *> (
       tps_device_library_get ()->library->find_interface (TPS_FAKE_DEVICE_CONTROL));
-}
-
-/* The results of a run in which results of some tables lie on the device. */
-struct Outcome
-{
-  std::string digest;
-  double loss;
-  std::vector<float> table;
-  size_t n_on_device;
-  std::vector<gsize> n_bytes; /* allocated on the device at each push */
-};
-
-Outcome
-run_with_results_on_device (const Task &task, const std::set<std::string> &on_device)
-{
-  TpsDevice *device = tps_device_find ("cuda:0", nullptr);
-  std::vector<gsize> n_bytes;
-  Fleet fleet (task);
-
-  fleet.tables.on_device = on_device;
-  fleet.tables.failure = [&] (size_t, bool is_push) {
-    if (is_push)
-      n_bytes.push_back (fake_devices ()->get_n_bytes (device));
-    return "";
-  };
-  EXPECT_EQ (fleet.run (), "SUCCEEDED");
-  return { fleet.digest, fleet.loss, fleet.tables.values ("emb0"), fleet.tables.n_on_device,
-           n_bytes };
-}
-
-TEST (DdpRpcTrainer, ResultsOfAnyTablesMayLieOnItsDevice)
-{
-  Task task;
-
-  task.n_tables = 4;
-  task.dim = 128;
-  task.device = "cuda:0";
-  Outcome host = run_with_results_on_device (task, {});
-  EXPECT_EQ (host.n_on_device, 0u);
-  for (const std::set<std::string> &tables :
-       std::initializer_list<std::set<std::string>> { { "emb0" },
-                                                      { "emb3" },
-                                                      { "emb1", "emb2" },
-                                                      { "emb0", "emb2" },
-                                                      { "emb0", "emb1", "emb2", "emb3" } })
-    {
-      Outcome run = run_with_results_on_device (task, tables);
-
-      EXPECT_EQ (run.n_on_device, tables.size () * 6);
-      EXPECT_EQ (run.digest, host.digest);
-      EXPECT_EQ (run.loss, host.loss);
-      EXPECT_EQ (run.table, host.table);
-      EXPECT_EQ (run.n_bytes, host.n_bytes) << "results are released before the push";
-    }
-}
-
-TEST (DdpRpcTrainer, TheResultOfASingleTableMayLieOnItsDevice)
-{
-  Task task;
-
-  task.n_tables = 1;
-  task.dim = 512;
-  task.device = "cuda:0";
-  Outcome host = run_with_results_on_device (task, {}),
-          run = run_with_results_on_device (task, { "emb0" });
-  EXPECT_EQ (run.n_on_device, 6u);
-  EXPECT_EQ (run.digest, host.digest);
-  EXPECT_EQ (run.n_bytes, host.n_bytes);
-}
-
-TEST (DdpRpcTrainer, ResultsLieInHostMemoryForTrainersThereAndWhereItIsAskedFor)
-{
-  Task on_cpu, asked;
-
-  asked.device = "cuda:0";
-  asked.arguments = ", 'host_lookups': <true>";
-  for (const Task &task : { on_cpu, asked })
-    EXPECT_EQ (run_with_results_on_device (task, { "emb0", "emb1" }).n_on_device, 0u);
 }
 
 TEST (DdpRpcTrainer, AResultOnAnotherDeviceIsRefused)
@@ -539,18 +366,6 @@ TEST (DdpRpcTrainer, AResultOnAnotherDeviceIsRefused)
 }
 
 /* -- failures -- */
-
-TEST (DdpRpcTrainer, NamesTheStepOfAServerFailure)
-{
-  Fleet lookup ((Task ())), push ((Task ()));
-
-  lookup.tables.failure = [] (size_t call, bool) { return call == 8 ? "emb1 has burnt down" : ""; };
-  EXPECT_EQ (lookup.run (), "UNAVAILABLE: epoch 1, batch 1: lookup: emb1 has burnt down");
-  EXPECT_EQ (lookup.samples > 0, true) << "completed lookups stay counted";
-
-  push.tables.failure = [] (size_t call, bool) { return call == 1 ? "out of ink" : ""; };
-  EXPECT_EQ (push.run (), "UNAVAILABLE: epoch 0, batch 0: push: out of ink");
-}
 
 TEST (DdpRpcTrainer, EndsWithTheErrorOfAFailedDeviceAllocation)
 {

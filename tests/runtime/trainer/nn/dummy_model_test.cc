@@ -3,8 +3,6 @@
 /* DummyModel: its refusals, its guarantees, its gradients against finite differences, and its
  * results against PyTorch. The tolerance against PyTorch is 1e-5, relative above 1. */
 
-#include <cmath>
-
 #include "runtime/base/error.h"
 #include "runtime/trainer/nn/dummy_model.h"
 #include "tests/runtime/trainer/nn/sgd.h"
@@ -19,58 +17,6 @@ using oracle::vectors;
 using oracle::worst_difference;
 
 constexpr double kTolerance = 1e-5;
-
-const TpsModelClass *
-dummy_class ()
-{
-  return tps_model_class_find ("DummyModel", nullptr);
-}
-
-std::string
-creation_error (const char *config)
-{
-  GError *error = nullptr;
-  GVariant *values = g_variant_parse (G_VARIANT_TYPE_VARDICT, config, nullptr, nullptr, &error);
-  g_assert_no_error (error);
-  TpsModel *model = dummy_class ()->create (values, nullptr, &error);
-
-  g_variant_unref (values);
-  if (model != nullptr)
-    {
-      dummy_class ()->free (model);
-      return "";
-    }
-  std::string message = error->message;
-  EXPECT_EQ (error->code, TPS_ERROR_INVALID_ARGUMENT);
-  g_error_free (error);
-  return message;
-}
-
-TEST (DummyModel, RefusesWrongArgumentsByName)
-{
-  EXPECT_EQ (creation_error ("{'num_embeddings': <int64 4>}"),
-             "model DummyModel: embedding_dim: missing");
-  EXPECT_EQ (creation_error ("{'num_embeddings': <int64 0>}"),
-             "model DummyModel: num_embeddings: 0 is outside [1, 2147483647]");
-  EXPECT_EQ (creation_error ("{'num_embeddings': <'many'>}"),
-             "model DummyModel: num_embeddings: expected an integer, found a string");
-  EXPECT_EQ (creation_error (
-                 "{'num_embeddings': <int64 4>, 'embedding_dim': <int64 3>, 'dense_input_size': "
-                 "<int64 2>, 'dense_output_size': <int64 2>, 'dense_layers_count': <int64 1>, "
-                 "'sparse': <true>}"),
-             "model DummyModel: embedding_dim 3 must be equal to dense_input_size 2");
-  EXPECT_EQ (
-      creation_error (
-          "{'num_embeddings': <int64 4>, 'embedding_dim': <int64 3>, 'dense_input_size': "
-          "<int64 3>, 'dense_output_size': <int64 2>, 'dense_layers_count': <int64 2>, "
-          "'sparse': <true>}"),
-      "model DummyModel: with 2 layers dense_input_size 3 must be equal to dense_output_size 2");
-  EXPECT_EQ (creation_error (
-                 "{'num_embeddings': <int64 4>, 'embedding_dim': <int64 3>, 'dense_input_size': "
-                 "<int64 3>, 'dense_output_size': <int64 2>, 'dense_layers_count': <int64 1>, "
-                 "'sparse': <true>, 'dropout': <0.5>}"),
-             "model DummyModel: unknown argument: dropout");
-}
 
 TEST (DummyModel, ParametersAreThoseOfPyTorchInItsOrder)
 {
@@ -87,46 +33,6 @@ TEST (DummyModel, ParametersAreThoseOfPyTorchInItsOrder)
                         "embedding.weight FLOAT32 [20, 8] sparse", "dense.0.weight FLOAT32 [8, 8]",
                         "dense.0.bias FLOAT32 [8]", "dense.1.weight FLOAT32 [8, 8]",
                         "dense.1.bias FLOAT32 [8]" }));
-}
-
-TEST (DummyModel, InitialParametersHaveTheDistributionsOfTheLayers)
-{
-  BoundModel bound ({ 200, 100, 100, 1, true });
-  double sum = 0, squares = 0, largest = 0;
-
-  bound.model->klass->init_parameters (bound.model, 42);
-  for (float x : bound.values (0))
-    {
-      sum += (double) x;
-      squares += (double) x * (double) x;
-    }
-  EXPECT_NEAR (sum / 20000, 0, 0.03);
-  EXPECT_NEAR (squares / 20000, 1, 0.05);
-  for (float x : bound.values (1))
-    largest = std::max (largest, std::fabs ((double) x));
-  EXPECT_LE (largest, 0.1);
-  EXPECT_GT (largest, 0.099);
-  for (float x : bound.values (2))
-    EXPECT_LE (std::fabs (x), 0.1f);
-}
-
-// The parameters must be the same for every trainer and platform: a change of these numbers would
-// change the meaning of a seed.
-TEST (DummyModel, ASeedAlwaysGivesTheSameParameters)
-{
-  BoundModel one ({ 20, 8, 8, 2, true }), other ({ 20, 8, 8, 2, false }),
-      third ({ 20, 8, 8, 2, false });
-
-  one.model->klass->init_parameters (one.model, 7);
-  other.model->klass->init_parameters (other.model, 7);
-  third.model->klass->init_parameters (third.model, 8);
-  for (guint i = 0; i < one.model->n_parameters; i++)
-    {
-      EXPECT_EQ (one.values (i), other.values (i));
-      EXPECT_NE (one.values (i), third.values (i));
-    }
-  EXPECT_EQ (one.values (0)[0], 0x1.7dc9cap-3f);
-  EXPECT_EQ (one.values (1)[0], -0x1.cbb97p-9f);
 }
 
 TEST (DummyModel, RefusesBatchesThatDoNotFit)
@@ -227,36 +133,6 @@ TEST (DummyModel, ASmallerBatchAfterALargerOneGivesItsOwnResult)
              fresh.step ("cel", { 7, 8, 9 }, { 1, 3 }, { 4 }));
   for (guint i = 0; i < bound.model->n_parameters; i++)
     EXPECT_EQ (bound.gradient (i), fresh.gradient (i));
-}
-
-// Compares with central differences of the loss at ±h. In float they are inexact, so the bound is
-// loose. A wrong gradient would exceed it by far.
-TEST (DummyModel, GradientsMatchFiniteDifferences)
-{
-  const std::vector<int64_t> input = { 1, 2, 3, 3, 0, 5, 6, 6, 6 }, dims = { 3, 3 },
-                             target = { 0, 3, 2 };
-  BoundModel bound ({ 8, 5, 5, 2, true });
-  const float h = 0.02f;
-
-  bound.model->klass->init_parameters (bound.model, 11);
-  bound.step ("cel", input, dims, target);
-  std::vector<std::vector<float>> gradients;
-  for (guint i = 0; i < bound.model->n_parameters; i++)
-    gradients.push_back (bound.gradient (i));
-  for (guint i = 0; i < bound.model->n_parameters; i++)
-    for (size_t j = 0; j < gradients[i].size (); j++)
-      {
-        float &value = bound.values (i)[j];
-        float kept = value;
-
-        value = kept + h;
-        double above = bound.step ("cel", input, dims, target);
-        value = kept - h;
-        double below = bound.step ("cel", input, dims, target);
-        value = kept;
-        EXPECT_NEAR ((above - below) / (2 * (double) h), (double) gradients[i][j], 1e-5)
-            << bound.parameter (i).name << " element " << j;
-      }
 }
 
 /* -- PyTorch -- */

@@ -1,9 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "plugin/client/retry.h"
+#include "plugin/client/rpc_call.h"
+
+#include <string.h>
 
 #include "runtime/base/error.h"
-#include "runtime/base/sync.h"
+#include "runtime/base/outcome.h"
 
 #define NS_PER_MS 1000000
 #define FIRST_BACKOFF_MS 10
@@ -18,16 +20,21 @@ typedef struct
   TpsRetry retry;
   gint64 deadline_ns;
   guint n_lost; /* consecutive lost connections */
-  TpsClientDone done;
+  TpsRpcDone done;
   gpointer user_data;
+  gint64 result[]; /* of rpc->n_result_bytes bytes; zero before it is read */
 } RetriedCall;
 
 static void send_call (RetriedCall *call);
 
 static void
-finish (RetriedCall *call, TpsReader *result, TpsWireType type, const GError *error)
+finish (RetriedCall *call, const GError *error)
 {
-  call->done (call->user_data, result, type, error);
+  gboolean has_result = error == NULL && call->rpc->result != NULL;
+
+  call->done (call->user_data, has_result ? call->result : NULL, error);
+  if (call->rpc->clear_result != NULL)
+    call->rpc->clear_result (call->result);
   g_free (call);
 }
 
@@ -37,7 +44,7 @@ on_retry_time (gpointer user_data, const GError *error)
   RetriedCall *call = user_data;
 
   if (error != NULL)
-    finish (call, NULL, TPS_WIRE_STOP, error);
+    finish (call, error);
   else
     send_call (call);
 }
@@ -57,7 +64,7 @@ get_backoff_ms (guint n_lost)
 static gint64
 get_delay_ms (RetriedCall *call, const GError *error)
 {
-  if (error->domain != TPS_ERROR)
+  if (error->domain != TPS_ERROR || call->retry == TPS_RETRY_NEVER)
     return -1;
   if (error->code == TPS_ERROR_CONNECTION_LOST)
     {
@@ -90,12 +97,16 @@ try_again (RetriedCall *call, const GError *error)
 }
 
 static void
-on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+on_answer (gpointer user_data, TpsReader *in, TpsWireType type, const GError *error)
 {
   RetriedCall *call = user_data;
+  g_autoptr (GError) unclear = NULL;
 
-  if (error == NULL || !try_again (call, error))
-    finish (call, result, type, error);
+  if (error == NULL)
+    tps_rpc_read_answer (call->rpc, in, type, call->result, &unclear);
+  else if (try_again (call, error))
+    return;
+  finish (call, error != NULL ? error : unclear);
 }
 
 static void
@@ -106,11 +117,10 @@ send_call (RetriedCall *call)
 }
 
 void
-tps_client_call_with_retries (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments,
-                              TpsRetry retry, gint64 deadline_ns, TpsClientDone done,
-                              gpointer user_data)
+tps_rpc_call (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments, TpsRetry retry,
+              gint64 deadline_ns, TpsRpcDone done, gpointer user_data)
 {
-  RetriedCall *call = g_new0 (RetriedCall, 1);
+  RetriedCall *call = g_malloc0 (sizeof (RetriedCall) + rpc->n_result_bytes);
 
   call->client = client;
   call->rpc = rpc;
@@ -120,4 +130,35 @@ tps_client_call_with_retries (TpsClient *client, const TpsRpc *rpc, gconstpointe
   call->done = done;
   call->user_data = user_data;
   send_call (call);
+}
+
+typedef struct
+{
+  gpointer result;
+  gsize n_bytes;
+  TpsOutcome outcome;
+} Wait;
+
+static void
+on_done (gpointer user_data, gpointer result, const GError *error)
+{
+  Wait *wait = user_data;
+
+  if (result != NULL && wait->result != NULL)
+    {
+      memcpy (wait->result, result, wait->n_bytes);
+      memset (result, 0, wait->n_bytes);
+    }
+  tps_outcome_set (&wait->outcome, error);
+}
+
+gboolean
+tps_rpc_call_sync (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments, TpsRetry retry,
+                   gint64 deadline_ns, gpointer result, GError **error)
+{
+  Wait wait = { .result = result, .n_bytes = rpc->n_result_bytes };
+
+  tps_outcome_init (&wait.outcome);
+  tps_rpc_call (client, rpc, arguments, retry, deadline_ns, on_done, &wait);
+  return tps_outcome_wait (&wait.outcome, error);
 }
