@@ -353,11 +353,7 @@ exchange_weights (TpsCollectives *self, gdouble *weights, gdouble *sum, GError *
   for (guint p = 0; p < size; p++)
     {
       if (!isfinite (weights[p]) || weights[p] < 0)
-        {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN, "rank %u sent an invalid weight",
-                       p);
-          return FALSE;
-        }
+        return tps_fail (error, TPS_ERROR_GROUP_BROKEN, "rank %u sent an invalid weight", p);
       *sum += weights[p];
     }
   return TRUE;
@@ -473,11 +469,8 @@ exchange_counts (TpsCollectives *self, gsize n_bytes, gsize *counts, gsize *n_al
     {
       counts[p] = all[p];
       if (all[p] > G_MAXSIZE / 2 - *n_all)
-        {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                       "rank %u announces too many bytes", p);
-          return FALSE;
-        }
+        return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED, "rank %u announces too many bytes",
+                         p);
       *n_all += all[p];
     }
   return TRUE;
@@ -536,11 +529,8 @@ collectives_all_gather_bytes (TpsCollectives *self, gconstpointer data, gsize n_
     return FALSE;
   all = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_all);
   if (all == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "no memory for %" G_GSIZE_FORMAT " bytes", n_all);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED, "no memory for %" G_GSIZE_FORMAT " bytes",
+                     n_all);
   if (!gather (self, data, counts, tps_buffer_get_data (all), error))
     return FALSE;
   *gathered = g_steal_pointer (&all);
@@ -830,9 +820,8 @@ make_unique_id (const TpsNccl *nccl, GError **error)
 
   if (code == ncclSuccess)
     return g_bytes_new (&id, sizeof id);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN, "process group: unique id: NCCL: %s (%s)",
-               nccl->get_error_string (code), nccl->get_last_error (NULL));
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_GROUP_BROKEN, "process group: unique id: NCCL: %s (%s)",
+                        nccl->get_error_string (code), nccl->get_last_error (NULL));
 }
 
 static gboolean
@@ -853,13 +842,10 @@ read_unique_id (GBytes *value, ncclUniqueId *id, GError **error)
   gconstpointer data = g_bytes_get_data (value, &n_bytes);
 
   if (n_bytes != sizeof *id)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "process group: rank 0 stored %" G_GSIZE_FORMAT
-                   " bytes, expected an id of %" G_GSIZE_FORMAT "; do all ranks use nccl?",
-                   n_bytes, sizeof *id);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "process group: rank 0 stored %" G_GSIZE_FORMAT
+                     " bytes, expected an id of %" G_GSIZE_FORMAT "; do all ranks use nccl?",
+                     n_bytes, sizeof *id);
   memcpy (id, data, n_bytes);
   return TRUE;
 }

@@ -215,9 +215,7 @@ refuse_line (const Reading *reading, gint line, GError **error, const gchar *for
   va_start (arguments, format);
   reason = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s:%d: %s", reading->file, line,
-               reason);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s:%d: %s", reading->file, line, reason);
 }
 
 static gint

@@ -23,8 +23,7 @@
 static gboolean
 refuse_file (const gchar *path, const gchar *why, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "cannot read %s: %s", path, why);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "cannot read %s: %s", path, why);
 }
 
 /* Returns the value as text, or NULL if the node cannot be the value of an option. The caller owns
@@ -59,10 +58,9 @@ add_value (TpsArguments *arguments, const gchar *path, const gchar *name, JsonNo
 
   if (text != NULL)
     return tps_arguments_add (arguments, path, name, text, error);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "%s: \"%s\" must be a string, a number, true, false, or an array of them", path,
-               name);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s: \"%s\" must be a string, a number, true, false, or an array of them", path,
+                   name);
 }
 
 static gboolean
@@ -113,9 +111,8 @@ config_file_read (const gchar *path, TpsArguments *arguments, GError **error)
   root = json_parser_get_root (parser);
   if (root != NULL && JSON_NODE_HOLDS_OBJECT (root))
     return add_object (arguments, path, json_node_get_object (root), error);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "%s: expected a JSON object of options", path);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: expected a JSON object of options",
+                   path);
 }
 
 /* -- flags -- */
@@ -448,10 +445,9 @@ add_service (TpsServerFlags *flags, GPtrArray *services, const gchar *addition, 
       return TRUE;
     }
   all = g_strjoinv (", ", (gchar **) (gsize) known);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "--services: unknown service \"%s\"; known: %s%s%s", name, all,
-               addition != NULL ? ", " : "", addition != NULL ? addition : "");
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "--services: unknown service \"%s\"; known: %s%s%s", name, all,
+                   addition != NULL ? ", " : "", addition != NULL ? addition : "");
 }
 
 /* Splits the values of --services at their commas; without the option, all services are served.
@@ -505,20 +501,6 @@ choose_default_service (const gchar *const *services, const gchar *only)
   return only != NULL ? only : NODE_SERVICE;
 }
 
-/* Always returns FALSE. */
-G_GNUC_PRINTF (2, 3)
-static gboolean
-refuse (GError **error, const gchar *format, ...)
-{
-  va_list arguments;
-
-  va_start (arguments, format);
-  if (error != NULL)
-    *error = g_error_new_valist (TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, format, arguments);
-  va_end (arguments);
-  return FALSE;
-}
-
 /* Refuses options of TLS that would have no effect. An operator could believe that they protect the
  * server. */
 static gboolean
@@ -528,15 +510,16 @@ check_tls (const TpsServerFlags *flags, const TpsArguments *arguments, GError **
   const TpsTlsOptions *files = &flags->tls_files;
 
   if (flags->tls != TPS_TLS_OFF && files->certificate == NULL)
-    return refuse (error, "--tls=%s needs --tls-cert=FILE", tps_arguments_get (arguments, "tls"));
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "--tls=%s needs --tls-cert=FILE",
+                     tps_arguments_get (arguments, "tls"));
   if (flags->tls == TPS_TLS_OFF && files->certificate != NULL)
-    return refuse (error, "--tls-cert%s", without_tls);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "--tls-cert%s", without_tls);
   if (flags->tls == TPS_TLS_OFF && files->key != NULL)
-    return refuse (error, "--tls-key%s", without_tls);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "--tls-key%s", without_tls);
   if (flags->tls == TPS_TLS_OFF && files->authorities != NULL)
-    return refuse (error, "--tls-ca%s", without_tls);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "--tls-ca%s", without_tls);
   if (flags->tls == TPS_TLS_OFF && tps_arguments_get (arguments, "tls-min") != NULL)
-    return refuse (error, "--tls-min%s", without_tls);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "--tls-min%s", without_tls);
   return TRUE;
 }
 
@@ -595,11 +578,12 @@ check_http_addresses (const TpsServerFlags *flags, GError **error)
     address = find_open_address ((const gchar *const *) flags->http);
   if (address == NULL)
     return TRUE;
-  return refuse (error,
-                 "--http=%s: other hosts can reach this address, and HTTP is not encrypted: use a "
-                 "loopback address, use --access-file=FILE without --token-file, or accept the "
-                 "risk with --insecure",
-                 address);
+  return tps_fail (
+      error, TPS_ERROR_INVALID_ARGUMENT,
+      "--http=%s: other hosts can reach this address, and HTTP is not encrypted: use a "
+      "loopback address, use --access-file=FILE without --token-file, or accept the "
+      "risk with --insecure",
+      address);
 }
 
 static gboolean
@@ -613,15 +597,15 @@ finish (TpsServerFlags *flags, const gchar *addition, const TpsArguments *argume
     return FALSE;
   added = flags->serves_addition ? addition : NULL;
   if (flags->allow_plain_collectives && added == NULL)
-    return refuse (error,
-                   "--allow-plain-collectives needs the service Trainer of thriftps_trainer");
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "--allow-plain-collectives needs the service Trainer of thriftps_trainer");
   if (server->default_service == NULL)
     server->default_service = g_strdup (choose_default_service (plugin->services, added));
   else if (!g_strv_contains (plugin->services, server->default_service)
            && g_strcmp0 (server->default_service, added) != 0)
     return tps_arguments_refuse (arguments, "default-service", "one of --services", error);
   if (flags->faults != NULL && flags->faults[0] != NULL && !flags->enable_faults)
-    return refuse (error, "--fault needs --enable-faults");
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "--fault needs --enable-faults");
   if (plugin->model_server.min_trainers > plugin->parameter_server.n_trainers)
     return tps_arguments_refuse (arguments, "min-trainers", "1 to --ntrainer, 0 for all", error);
   if (!check_tls (flags, arguments, error)
@@ -629,7 +613,7 @@ finish (TpsServerFlags *flags, const gchar *addition, const TpsArguments *argume
       || !check_http_addresses (flags, error))
     return FALSE;
   if (flags->tracing.sampling > 0 && flags->otlp == NULL)
-    return refuse (error, "--trace-sampling needs --otlp=URL");
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "--trace-sampling needs --otlp=URL");
   flags->tracing.has_exporter = flags->otlp != NULL;
   if (tps_arguments_get (arguments, "slow-calls") == NULL && flags->http != NULL)
     flags->tracing.n_slow_calls = SLOW_CALLS_WITH_HTTP;

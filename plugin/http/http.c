@@ -997,11 +997,8 @@ tps_http_listen (TpsHttp *http, const gchar *text, GError **error)
   if (!tps_address_parse (text, &address, error))
     return FALSE;
   if (address.path != NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "address \"%s\": expected HOST:PORT for HTTP", text);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "address \"%s\": expected HOST:PORT for HTTP", text);
   fd = tps_address_listen (&address, &bound, error);
   if (fd < 0)
     return FALSE;
@@ -1029,9 +1026,8 @@ check_endpoints (const TpsHttp *http, GError **error)
 
       if (endpoint->right != TPS_RIGHT_UNSET)
         continue;
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "HTTP path %s declares no right",
-                   endpoint->path);
-      return FALSE;
+      return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "HTTP path %s declares no right",
+                       endpoint->path);
     }
   return TRUE;
 }

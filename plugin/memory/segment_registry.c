@@ -113,9 +113,8 @@ take_one_in_process (guint max, GError **error)
   if (atomic_fetch_add_explicit (&n_in_process, 1, memory_order_relaxed) < max)
     return TRUE;
   atomic_fetch_sub_explicit (&n_in_process, 1, memory_order_relaxed);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "all connections together have %u segments, which is the limit", max);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "all connections together have %u segments, which is the limit", max);
 }
 
 static void
@@ -580,8 +579,7 @@ open_segment (TpsSegmentRegistry *registry, Opening *opening, gint64 *id, TpsSeg
   if (!enter (registry, entry))
     {
       entry_unref (entry);
-      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the connection has closed");
-      return FALSE;
+      return tps_fail (error, TPS_ERROR_UNAVAILABLE, "the connection has closed");
     }
   *id = new_id;
   if (charge != NULL)
@@ -658,15 +656,12 @@ open_exported (TpsSegmentRegistry *registry, Opening *opening, gint64 *id, gsize
                GError **error)
 {
   if (registry->device == NULL || (registry->is_for_lookups_only && !opening->takes_lookups))
-    {
-      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                           opening->takes_lookups
-                               ? "segments for lookups are not offered: this server has no device "
-                                 "for tables, or its device cannot share memory"
-                               : "segments of kind CUDA_IPC are not offered: this server averages "
-                                 "in host memory, or on a device that cannot share memory");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_UNAVAILABLE, "%s",
+                     opening->takes_lookups
+                         ? "segments for lookups are not offered: this server has no device "
+                           "for tables, or its device cannot share memory"
+                         : "segments of kind CUDA_IPC are not offered: this server averages "
+                           "in host memory, or on a device that cannot share memory");
   if (!open_segment (registry, opening, id, NULL, error))
     return FALSE;
   *size = opening->n_bytes;
@@ -863,9 +858,8 @@ find_for_request (TpsSegmentRegistry *registry, gint64 id, GError **error)
   tps_mutex_unlock (&registry->lock);
   if (why == NULL)
     return entry;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "names segment %" G_GINT64_FORMAT ", which %s", id, why);
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_INVALID_ARGUMENT,
+                        "names segment %" G_GINT64_FORMAT ", which %s", id, why);
 }
 
 static gboolean

@@ -92,19 +92,13 @@ resolve_field (TpsInitializer *initializer, gsize field, TpsDType dtype, const g
   gdouble *value = value_of (initializer, field);
 
   if (!kind->is_used[field] && !isnan (*value) && *value != 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %g, but %s has none", what,
-                   fields[field].name, *value, kind->name);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %g, but %s has none", what,
+                     fields[field].name, *value, kind->name);
   if (!kind->is_used[field] || isnan (*value))
     *value = kind->not_said[field];
   if (fabs (*value) > get_largest (dtype))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %g, expected a finite %s",
-                   what, fields[field].name, *value, tps_dtype_name (dtype));
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %g, expected a finite %s", what,
+                     fields[field].name, *value, tps_dtype_name (dtype));
   return TRUE;
 }
 
@@ -112,25 +106,16 @@ static gboolean
 check_range (const TpsInitializer *initializer, TpsDType dtype, const gchar *what, GError **error)
 {
   if (initializer->low > initializer->high)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.low: %g is above high, %g",
-                   what, initializer->low, initializer->high);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.low: %g is above high, %g", what,
+                     initializer->low, initializer->high);
   /* No drawn value is farther from the mean than this. */
   if (fabs (initializer->mean) + MAX_DEVIATIONS * initializer->stdev > get_largest (dtype))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s.stdev: %g, values %d standard deviations from the mean are infinite as %s",
-                   what, initializer->stdev, MAX_DEVIATIONS, tps_dtype_name (dtype));
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s.stdev: %g, values %d standard deviations from the mean are infinite as %s",
+                     what, initializer->stdev, MAX_DEVIATIONS, tps_dtype_name (dtype));
   if (initializer->stdev < 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.stdev: %g, expected 0 or more",
-                   what, initializer->stdev);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.stdev: %g, expected 0 or more", what,
+                     initializer->stdev);
   return TRUE;
 }
 
@@ -143,11 +128,8 @@ initializer_resolve (TpsInitializer *initializer, TpsDType dtype, const gchar *w
   TpsInitializer resolved = *initializer;
 
   if (initializer_kind_name (initializer->kind) == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.kind: unknown initializer %d",
-                   what, (gint) initializer->kind);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.kind: unknown initializer %d", what,
+                     (gint) initializer->kind);
   for (gsize i = 0; i < G_N_ELEMENTS (fields); i++)
     if (!resolve_field (&resolved, i, dtype, what, error))
       return FALSE;
@@ -336,18 +318,12 @@ static gboolean
 check_rounding (const TpsTableSpec *spec, GError **error)
 {
   if (spec->rounding != 0 && tps_rounding_name (spec->rounding) == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.rounding: %d, expected NEAREST or STOCHASTIC", (gint) spec->rounding);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "spec.rounding: %d, expected NEAREST or STOCHASTIC", (gint) spec->rounding);
   if (spec->rounding == TPS_ROUNDING_STOCHASTIC && spec->dtype == TPS_DTYPE_FLOAT32)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.rounding: STOCHASTIC, but rows of FLOAT32 are not rounded; expected "
-                   "NEAREST, or spec.dtype FLOAT16 or BFLOAT16");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "spec.rounding: STOCHASTIC, but rows of FLOAT32 are not rounded; expected "
+                     "NEAREST, or spec.dtype FLOAT16 or BFLOAT16");
   return TRUE;
 }
 
@@ -355,33 +331,21 @@ static gboolean
 check_fields (const TpsTableSpec *spec, GError **error)
 {
   if (!is_name (spec->name))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.name: \"%.64s\", expected [A-Za-z0-9_.:/-]{1,255}",
-                   spec->name != NULL ? spec->name : "");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "spec.name: \"%.64s\", expected [A-Za-z0-9_.:/-]{1,255}",
+                     spec->name != NULL ? spec->name : "");
   if (spec->dim < 1)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.dim: %d, expected at least 1", spec->dim);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "spec.dim: %d, expected at least 1",
+                     spec->dim);
   if (spec->durability != 0
       && (spec->durability < TPS_DURABILITY_NONE || spec->durability > TPS_DURABILITY_COMMIT))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.durability: %d, expected NONE, INTERVAL or COMMIT",
-                   (gint) spec->durability);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "spec.durability: %d, expected NONE, INTERVAL or COMMIT",
+                     (gint) spec->durability);
   if (!is_row_dtype (spec->dtype))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.dtype: %s (%d), expected FLOAT32, FLOAT16 or BFLOAT16",
-                   tps_dtype_name (spec->dtype), (gint) spec->dtype);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "spec.dtype: %s (%d), expected FLOAT32, FLOAT16 or BFLOAT16",
+                     tps_dtype_name (spec->dtype), (gint) spec->dtype);
   return check_rounding (spec, error);
 }
 
@@ -394,11 +358,10 @@ resolve_place (TpsTablePlace *place, GError **error)
     return TRUE;
   if (place->device[0] != '\0' && !g_str_equal (place->device, "cpu"))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "spec.host_memory: requires a named device other than the CPU, spec.device is "
-               "\"%s\"",
-               place->device);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "spec.host_memory: requires a named device other than the CPU, spec.device is "
+                   "\"%s\"",
+                   place->device);
 }
 
 /* Checks the parameters of a shard by building a second shard from them. */
@@ -427,11 +390,8 @@ check_shard (const TpsShard *shard, GError **error)
       return FALSE;
     }
   if (!tps_shard_equal (shard, &again))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.shard: not made by tps_shard_init_whole(), _range() or _hash()");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "spec.shard: not made by tps_shard_init_whole(), _range() or _hash()");
   return TRUE;
 }
 
@@ -466,12 +426,9 @@ tps_table_spec_resolve (TpsTableSpec *spec, GError **error)
       && resolved.rounding != TPS_ROUNDING_STOCHASTIC)
     resolved.initializer.seed = 0;
   if (!count_bytes (&resolved, &n_bytes))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.rows: the size of %" G_GINT64_FORMAT " rows of dim %d exceeds 64 bits",
-                   spec->shard.n_rows, spec->dim);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "spec.rows: the size of %" G_GINT64_FORMAT " rows of dim %d exceeds 64 bits",
+                     spec->shard.n_rows, spec->dim);
   *spec = resolved;
   return TRUE;
 }

@@ -659,9 +659,8 @@ tps_model_server_replay (TpsModelServer *server, const TpsCommand *command, GErr
     case TPS_COMMAND_APPLY_BAGS:
       break;
     }
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "command %d does not change the model",
-               (gint) command->kind);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "command %d does not change the model",
+                   (gint) command->kind);
 }
 
 /* Answers the call with `error`, whose ownership is taken; NULL = with the call's model. */
@@ -1319,12 +1318,9 @@ tps_model_server_capture (TpsModelServer *server, TpsModelCapture *capture, GErr
       *capture = (TpsModelCapture) { .state = tps_buffer_pool_try_get (server->options.buffers,
                                                                        MAX (n_bytes, 1)) };
       if (capture->state == NULL)
-        {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                       "no memory for a copy of the optimizer's state: %" G_GSIZE_FORMAT " bytes",
-                       n_bytes);
-          return FALSE;
-        }
+        return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                         "no memory for a copy of the optimizer's state: %" G_GSIZE_FORMAT " bytes",
+                         n_bytes);
       if (wait_and_take (server, capture))
         return TRUE;
       tps_buffer_unref (capture->state); /* there is another model now */

@@ -279,10 +279,9 @@ check_parameter (const TpsParameter *parameter, GError **error)
   if (parameter->shape.dtype == TPS_DTYPE_FLOAT32
       && (!parameter->is_sparse || parameter->shape.n_dims == 2))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "parameter %s: expected FLOAT32, and two dimensions where it is sparse",
-               parameter->name);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "parameter %s: expected FLOAT32, and two dimensions where it is sparse",
+                   parameter->name);
 }
 
 gboolean

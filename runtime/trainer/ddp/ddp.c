@@ -203,14 +203,11 @@ compare_facts (const gchar *ours, const gchar *theirs, const gsize *counts, TpsP
   for (guint r = 0; r < group->size; theirs += counts[r], r++)
     {
       if (counts[r] != n_bytes || memcmp (theirs, ours, n_bytes - 1) != 0)
-        {
-          g_set_error (
-              error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-              "trainer %u has another model, other bucket sizes or another compression than "
-              "trainer %u",
-              r, group->rank);
-          return FALSE;
-        }
+        return tps_fail (
+            error, TPS_ERROR_INVALID_ARGUMENT,
+            "trainer %u has another model, other bucket sizes or another compression than "
+            "trainer %u",
+            r, group->rank);
       *all_on_devices &= theirs[n_bytes - 1] == 'd';
     }
   return TRUE;

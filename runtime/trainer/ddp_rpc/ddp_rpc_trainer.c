@@ -279,16 +279,13 @@ tps_ddp_rpc_check_shape (gint64 n_tables, gint64 embedding_dim, gint64 *rows_per
 
   if (n_tables < 1 || embedding_dim < 1 || n_tables > G_MAXINT32 || embedding_dim > G_MAXINT32
       || rows * TPS_HYBRID_MODEL_INPUTS != n_tables * embedding_dim || rows > MAX_ROWS_PER_BAG)
-    {
-      g_set_error (
-          error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-          "%" G_GINT64_FORMAT " tables of dimension %" G_GINT64_FORMAT
-          ": their product must be a multiple of %d, the width of the dense layers, and at "
-          "most %d",
-          n_tables, embedding_dim, TPS_HYBRID_MODEL_INPUTS,
-          TPS_HYBRID_MODEL_INPUTS * MAX_ROWS_PER_BAG);
-      return FALSE;
-    }
+    return tps_fail (
+        error, TPS_ERROR_INVALID_ARGUMENT,
+        "%" G_GINT64_FORMAT " tables of dimension %" G_GINT64_FORMAT
+        ": their product must be a multiple of %d, the width of the dense layers, and at "
+        "most %d",
+        n_tables, embedding_dim, TPS_HYBRID_MODEL_INPUTS,
+        TPS_HYBRID_MODEL_INPUTS * MAX_ROWS_PER_BAG);
   *rows_per_bag = rows;
   return TRUE;
 }
@@ -363,10 +360,9 @@ ddp_rpc_trainer_check (const TpsTrainPlan *plan, GError **error)
     return FALSE;
   if (g_str_equal (plan->model_class, tps_hybrid_model_class.name))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "model_class is %s, expected %s, which trainer DdpRpcTrainer trains",
-               plan->model_class, tps_hybrid_model_class.name);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "model_class is %s, expected %s, which trainer DdpRpcTrainer trains",
+                   plan->model_class, tps_hybrid_model_class.name);
 }
 
 /* -- memory -- */
@@ -492,10 +488,9 @@ refuse_rows (Training *self, guint table, const TpsShape *shape, GError **error)
   g_autofree gchar *got = tps_shape_to_string (shape);
   g_autofree gchar *wanted = tps_shape_to_string (&expected.shape);
 
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "table %s: its pooled rows are %s, expected %s", self->arguments.tables[table], got,
-               wanted);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "table %s: its pooled rows are %s, expected %s", self->arguments.tables[table],
+                   got, wanted);
 }
 
 static gboolean
@@ -509,10 +504,9 @@ check_rows (Training *self, guint table, GError **error)
     return refuse_rows (self, table, &rows->shape, error);
   if (device == NULL || device == self->pass->device)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "table %s: its pooled rows are in memory of %s, expected host memory or %s",
-               self->arguments.tables[table], device->name, self->pass->device->name);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "table %s: its pooled rows are in memory of %s, expected host memory or %s",
+                   self->arguments.tables[table], device->name, self->pass->device->name);
 }
 
 static gboolean

@@ -329,13 +329,6 @@ name_missing (TpsRankMemory *memory)
 }
 
 static gboolean
-fail (GError **error, const gchar *who, const gchar *what)
-{
-  g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN, "%s: %s", who, what);
-  return FALSE;
-}
-
-static gboolean
 is_gone (const TpsRankMemory *memory, guint rank)
 {
   guint32 pid = memory->header->ranks[rank].pid;
@@ -365,22 +358,16 @@ check_ranks (TpsRankMemory *memory, gint64 deadline_ns, GError **error)
 {
   guint32 broken_by = memory->header->broken_by;
   guint gone = find_gone (memory);
-  g_autofree gchar *who = NULL;
+  g_autofree gchar *missing = NULL;
 
   if (broken_by != 0)
-    {
-      who = g_strdup_printf ("rank %u", broken_by - 1);
-      return fail (error, who, "has left the group");
-    }
+    return tps_fail (error, TPS_ERROR_GROUP_BROKEN, "rank %u: has left the group", broken_by - 1);
   if (gone < memory->size)
-    {
-      who = g_strdup_printf ("rank %u", gone);
-      return fail (error, who, "its process has ended");
-    }
+    return tps_fail (error, TPS_ERROR_GROUP_BROKEN, "rank %u: its process has ended", gone);
   if (tps_clock_now_ns () < deadline_ns)
     return TRUE;
-  who = name_missing (memory);
-  return fail (error, who, "Timed out waiting");
+  missing = name_missing (memory);
+  return tps_fail (error, TPS_ERROR_GROUP_BROKEN, "%s: Timed out waiting", missing);
 }
 
 /* Returns TRUE if the meeting ended while this rank was spinning. */

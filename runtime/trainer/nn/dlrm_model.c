@@ -314,11 +314,10 @@ check_shape (const TpsDlrmShape *shape, GError **error)
 {
   if (shape->n_dense > 0 && shape->n_tables > 0 && shape->dim > 0)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "DLRM model: %" G_GSIZE_FORMAT " dense features and %" G_GSIZE_FORMAT
-               " tables of dimension %" G_GSIZE_FORMAT ", expected 1 or more of each",
-               shape->n_dense, shape->n_tables, shape->dim);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "DLRM model: %" G_GSIZE_FORMAT " dense features and %" G_GSIZE_FORMAT
+                   " tables of dimension %" G_GSIZE_FORMAT ", expected 1 or more of each",
+                   shape->n_dense, shape->n_tables, shape->dim);
 }
 
 TpsModel *

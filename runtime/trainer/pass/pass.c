@@ -126,8 +126,7 @@ tps_pass_check_cancelled (TpsPass *pass, GError **error)
 {
   if (!tps_pass_is_cancelled (pass))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "pass %s was cancelled", pass->plan->pass_name);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED, "pass %s was cancelled", pass->plan->pass_name);
 }
 
 void
@@ -312,11 +311,7 @@ tps_pass_connect_tables (TpsPass *pass, TpsDevice *lookup_device, GError **error
   TpsTableClient *tables;
 
   if (links->connect_tables == NULL)
-    {
-      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                           "this process cannot reach embedding tables");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_UNAVAILABLE, "this process cannot reach embedding tables");
   tps_pass_alive (pass, tps_clock_now_ns () + CONNECT_NS + pass->plan->rpc_timeout_ns);
   tables = links->connect_tables (links->user_data, pass->plan, lookup_device, error);
   tps_pass_alive (pass, 0);
@@ -340,11 +335,7 @@ tps_pass_connect_model (TpsPass *pass, GError **error)
   TpsModelClient *model_client;
 
   if (links->connect_model == NULL)
-    {
-      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                           "this process cannot reach models on servers");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_UNAVAILABLE, "this process cannot reach models on servers");
   model_client = links->connect_model (links->user_data, pass->plan, error);
   return model_client != NULL && adopt_model_client (pass, model_client, error);
 }
@@ -413,11 +404,10 @@ may_join_group (const TpsPass *pass, GError **error)
 {
   if (!pass->control->links.no_plain_groups || pass->plan->world_size <= 1)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_PERMISSION_DENIED,
-               "backend %s: trainers exchange gradients without encryption, and this process "
-               "requires it; --allow-plain-collectives permits it",
-               pass->plan->backend);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_PERMISSION_DENIED,
+                   "backend %s: trainers exchange gradients without encryption, and this process "
+                   "requires it; --allow-plain-collectives permits it",
+                   pass->plan->backend);
 }
 
 static gboolean

@@ -68,11 +68,8 @@ pass_move_batches (TpsPass *pass, GError **error)
     return TRUE;
   copies = unused = g_try_new0 (TpsTrainBatch, plan->n_batches);
   if (copies == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "no memory for %u batches",
-                   plan->n_batches);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED, "no memory for %u batches",
+                     plan->n_batches);
   ok = copy_batches (pass, copies, error);
   if (ok)
     {
@@ -138,38 +135,27 @@ tps_pass_forward (TpsPass *pass, const TpsTrainBatch *batch, GError **error)
 
 #define MODEL_COPIES 3 /* values, gradients, averages */
 
-G_GNUC_PRINTF (2, 3)
-static gboolean
-refuse (GError **error, const gchar *format, ...)
-{
-  g_autofree gchar *text = NULL;
-  va_list args;
-
-  va_start (args, format);
-  text = g_strdup_vprintf (format, args);
-  va_end (args);
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, text);
-  return FALSE;
-}
-
 static gboolean
 check_counts (const TpsTrainPlan *plan, GError **error)
 {
   if (plan->world_size == 0 || plan->rank >= plan->world_size)
-    return refuse (error,
-                   "rank is %u of world_size %u, expected a rank below a world size of at least 1",
-                   plan->rank, plan->world_size);
+    return tps_fail (
+        error, TPS_ERROR_INVALID_ARGUMENT,
+        "rank is %u of world_size %u, expected a rank below a world size of at least 1", plan->rank,
+        plan->world_size);
   if (plan->epochs == 0)
-    return refuse (error, "epochs is 0, expected at least 1");
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "epochs is 0, expected at least 1");
   if (plan->steps_per_epoch == 0)
-    return refuse (error,
-                   "steps_per_epoch is 0, expected the largest number of batches of any trainer");
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "steps_per_epoch is 0, expected the largest number of batches of any trainer");
   if (plan->n_batches > plan->steps_per_epoch)
-    return refuse (error, "%u batches for %u steps_per_epoch: a step takes one batch",
-                   plan->n_batches, plan->steps_per_epoch);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%u batches for %u steps_per_epoch: a step takes one batch", plan->n_batches,
+                     plan->steps_per_epoch);
   if (plan->rpc_timeout_ns <= 0)
-    return refuse (error, "rpc_timeout is %" G_GINT64_FORMAT " ns, expected more than 0",
-                   plan->rpc_timeout_ns);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "rpc_timeout is %" G_GINT64_FORMAT " ns, expected more than 0",
+                     plan->rpc_timeout_ns);
   return TRUE;
 }
 
@@ -184,13 +170,16 @@ static gboolean
 check_values (const TpsTrainPlan *plan, GError **error)
 {
   if (!is_float (plan->learning_rate))
-    return refuse (error, "learning_rate is %g, expected 0 or a finite FLOAT32 other than 0",
-                   plan->learning_rate);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "learning_rate is %g, expected 0 or a finite FLOAT32 other than 0",
+                     plan->learning_rate);
   if (!(plan->first_bucket_mib >= 0) || !(plan->bucket_cap_mib >= 0))
-    return refuse (error, "first_bucket_mib is %g and bucket_cap_mib is %g, expected 0 or more",
-                   plan->first_bucket_mib, plan->bucket_cap_mib);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "first_bucket_mib is %g and bucket_cap_mib is %g, expected 0 or more",
+                     plan->first_bucket_mib, plan->bucket_cap_mib);
   if (g_strcmp0 (plan->reduce, "mean") != 0 && g_strcmp0 (plan->reduce, "sum") != 0)
-    return refuse (error, "reduce is '%s', expected mean or sum", plan->reduce);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "reduce is '%s', expected mean or sum",
+                     plan->reduce);
   return TRUE;
 }
 
@@ -198,7 +187,7 @@ check_values (const TpsTrainPlan *plan, GError **error)
 static gboolean
 refuse_name (const gchar *argument, GError *unknown, GError **error)
 {
-  refuse (error, "%s: %s", argument, unknown->message);
+  tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: %s", argument, unknown->message);
   g_error_free (unknown);
   return FALSE;
 }
@@ -232,7 +221,8 @@ resolve_names (TpsPass *pass, GError **error)
   if (!tps_compression_parse (plan->compress, &pass->compression, &unknown))
     return refuse_name ("compress", unknown, error);
   if ((pass->hook->needs & TPS_HOOK_NEEDS_SERVERS) != 0 && plan->n_servers == 0)
-    return refuse (error, "servers: %s needs at least one parameter server", pass->hook->name);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "servers: %s needs at least one parameter server", pass->hook->name);
   return TRUE;
 }
 
@@ -247,8 +237,9 @@ choose_device (TpsPass *pass, GError **error)
     return FALSE;
   pass->plan->chosen = pass->device;
   return pass->device->is_host || pass->trainer->takes_devices
-         || refuse (error, "device is %s, expected cpu: trainer %s supports only the CPU",
-                    plan->device, pass->trainer->name);
+         || tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                      "device is %s, expected cpu: trainer %s supports only the CPU", plan->device,
+                      pass->trainer->name);
 }
 
 static gboolean

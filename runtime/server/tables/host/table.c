@@ -445,10 +445,9 @@ take_table_memory (TpsTable *table, gboolean keeps_lsns, GError **error)
   if ((rows_bytes (table) == 0 || table->rows != NULL)
       && (state_bytes (table) == 0 || table->state != NULL) && (n_lsns == 0 || table->lsns != NULL))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "table %s: the system has no memory for %" G_GSIZE_FORMAT " bytes", table->spec.name,
-               rows_bytes (table) + state_bytes (table));
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "table %s: the system has no memory for %" G_GSIZE_FORMAT " bytes",
+                   table->spec.name, rows_bytes (table) + state_bytes (table));
 }
 
 static gsize
