@@ -1,9 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The JSON responses, whose structure API.md documents, and /metrics. Reports must not change the
- * state of the server, and must not hold a lock that calls need for longer than about 100 us.
- * Thread: the HTTP thread.
- */
+/* The JSON responses (API.md) and /metrics. They must not change the state of the server, nor hold
+ * a lock that calls need for longer than about 100 us. Thread: the HTTP thread. */
 
 #pragma once
 

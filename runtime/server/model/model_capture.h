@@ -13,11 +13,8 @@ G_BEGIN_DECLS
 
 /* -- kept versions -- */
 
-/* The versions of a model that trainers may request again. A trainer may request the version that
- * was the answer to its last update. Of these versions, the newest TPS_MAX_KEPT_VERSIONS are kept.
- *
- * Thread: one at a time.
- */
+/* The versions of a model that trainers may request again: each the answer to its last update. The
+ * newest TPS_MAX_KEPT_VERSIONS are kept. Thread: one at a time. */
 
 #define TPS_MAX_KEPT_VERSIONS 8
 
@@ -39,10 +36,9 @@ typedef struct
 void tps_kept_versions_init (TpsKeptVersions *versions, guint n_trainers);
 void tps_kept_versions_clear (TpsKeptVersions *versions);
 
-/* Adds `model` as the last answer to `trainers` [n_trainers]. `model`, to which a reference is
- * taken, must be newer than all kept versions; trainers must not repeat. Versions that no trainer
- * may request any more are moved to `dropped`. They may be large, so the caller should release them
- * without a lock. */
+/* Adds `model`, newer than all kept versions, as the last answer to `trainers` [n_trainers], which
+ * must not repeat; takes a reference. Versions that nobody may request any more move to `dropped`,
+ * to be released without a lock. */
 void tps_kept_versions_add (TpsKeptVersions *versions, TpsModelVersion *model,
                             const gint32 *trainers, guint n_trainers, GPtrArray *dropped);
 

@@ -1,17 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The rows of one table on a device, with their optimizer state: in the device's memory, or in
- * page-locked memory of the host that the device reads and writes over the bus.
+ * page-locked memory of the host.
  *
- * The table has one stream, on which all work on its rows is queued. A lookup therefore sees each
- * row as it is between two updates, and updates run one after another. All other work of a call
- * (copies, sums of gradients) is queued on the stream of the call's own lane, and runs in parallel
- * with other calls.
- *
- * Failures: work that is queued after a failure has no effect, and waiting for it returns
- * DEVICE_LOST. If the device still works, the next call finds a new stream and the rows unchanged.
- * Otherwise the table is lost and every call fails. Thread: any.
- */
+ * All work on rows is queued on the table's one stream: a lookup sees each row as it is between two
+ * updates. All other work of a call (copies, sums of gradients) is queued on the stream of its own
+ * lane. After a failure, queued work has no effect, and waiting for it returns DEVICE_LOST. If the
+ * device still works, the next call finds a new stream and the rows unchanged; otherwise the table
+ * is lost. Thread: any. */
 
 #pragma once
 
@@ -59,10 +55,9 @@ typedef struct
   TpsPooling pooling;
 } TpsDeviceBags;
 
-/* Allocates the rows of a table, which the caller owns. They get the bits of
- * tps_initializer_fill_row(), or are undefined if `is_unfilled` is TRUE. `spec` must be resolved
- * and name the place. `lanes` are borrowed. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; all memory has
- * been released then. */
+/* Allocates the rows of a table, owned by the caller, with the bits of tps_initializer_fill_row(),
+ * or undefined if `is_unfilled`. `spec` must be resolved and name the place. `lanes` are borrowed.
+ * Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
 TpsDeviceRows *tps_device_rows_new (const TpsTableSpec *spec, TpsDeviceLanes *lanes,
                                     TpsWorkerPool *workers, gboolean is_unfilled, GError **error);
 /* Waits for the work on the table's stream, and frees the rows. */
@@ -105,13 +100,10 @@ void tps_device_bags_stage_slots (const TpsDeviceBags *bags, gsize first, gsize 
 
 /* -- copies for snapshots -- */
 
-/* Rows on devices, in the form in which snapshots hold them.
- *
- * A device keeps no LSNs of rows. All work on rows is queued on the table's stream in the order of
- * the LSNs. All rows of one copy thus contain exactly the steps that were queued before the copy,
- * and each row gets the LSN of the last of these steps. A table that was filled from a snapshot
- * keeps the LSNs of its rows until replay has passed the largest of them, so that no row takes a
- * step twice. */
+/* Copies of rows for snapshots. A device keeps no LSNs of rows: a copy contains exactly the steps
+ * that were queued before it, and each row gets the LSN of the last of them. A table that was
+ * filled from a snapshot keeps the LSNs of its rows until replay has passed the largest, so that no
+ * row takes a step twice. */
 
 /* Copies rows [slot, slot + n) to `to`, in the table's dtype, and their optimizer state to `state`,
  * which is not written if the optimizer has none. Sets `lsn` to the LSN of all of these rows. Steps

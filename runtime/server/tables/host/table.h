@@ -1,10 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One table in memory: its rows, their optimizer state, and concurrent reads and changes of rows.
- *
- * Rows are numbered by slot (runtime/embedding/sharding.h). The comment at the beginning of
- * table.c explains why reads are atomic. Thread: any.
- */
+/* One table in memory: its rows, by slot (runtime/embedding/sharding.h), their optimizer state, and
+ * concurrent reads and changes of rows, which are atomic (table.c). Thread: any. */
 
 #pragma once
 
@@ -47,13 +44,9 @@ void tps_table_numbers_add_push (TpsTableNumbers *numbers, const TpsTableWork *w
 /* -- table pace -- */
 
 /* The progress of short pushes to one table, so that a push can follow the previous push row by
- * row: before it changes a row, it waits until the previous push has passed that row. Both process
- * rows in ascending slot order, and the sequencer runs at most two pushes of a table at a time
- * (TpsOrdered.may_follow).
- *
- * Two pushes thus use two cores without sharing rows. Each stays on the thread that has its
- * gradients in the cache, and no thread needs to be woken.
- */
+ * row: both process rows in ascending slot order, and the sequencer runs at most two pushes of a
+ * table at a time (TpsOrdered.may_follow). Each stays on the thread that has its gradients in the
+ * cache. */
 
 /* The progress of one push. A table has two entries: one for pushes whose turn has an even number,
  * and one for all others. */
@@ -158,9 +151,8 @@ gsize tps_table_count_bytes (const TpsTableSpec *spec, gboolean keeps_lsns);
  * the rows unless `options->is_unfilled`. `spec` must be resolved. Errors: RESOURCE_EXHAUSTED. */
 TpsTable *tps_table_new (const TpsTableSpec *spec, const TpsTableOptions *options, GError **error);
 /* As tps_table_new(), for a table on the device that the specification names. Rows and state are
- * charged to `device_budget`, the object to `options->budget`, and both to `options->quota`; a
- * device keeps no LSNs. `lanes` are borrowed until the last reference is released. Errors:
- * RESOURCE_EXHAUSTED, DEVICE_LOST. */
+ * charged to `device_budget`, the object to `options->budget`, both to `options->quota`. `lanes`
+ * must outlive the table. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
 TpsTable *tps_table_new_on_device (const TpsTableSpec *spec, TpsDeviceLanes *lanes,
                                    TpsBudget *device_budget, const TpsTableOptions *options,
                                    GError **error);
@@ -169,10 +161,9 @@ void tps_table_unref (TpsTable *table);
 
 /* The functions below are for tables in the host's memory that no device works on. */
 
-/* Begins a quiet read if there is no writer. If it returns TRUE, writers wait until
- * tps_table_end_quiet_read(), so that rows may be read as plain memory, but at most
- * TPS_TABLE_QUIET_BYTES. If it returns FALSE, rows must be read with tps_table_read_rows(). Does
- * not wait. */
+/* Begins a quiet read if there is no writer: writers then wait until tps_table_end_quiet_read(), so
+ * that at most TPS_TABLE_QUIET_BYTES may be read as plain memory. FALSE: use tps_table_read_rows().
+ * Does not wait. */
 gboolean tps_table_begin_quiet_read (TpsTable *table);
 void tps_table_end_quiet_read (TpsTable *table);
 
