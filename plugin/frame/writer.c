@@ -585,7 +585,7 @@ tps_writer_binary_pieces (TpsWriter *out, const struct iovec *pieces, guint n_pi
       splice_bytes (out, pieces[i].iov_base, pieces[i].iov_len, NULL);
 }
 
-/* ---- header of a THeader frame (layout: scan_header.c) -------------------------------------- */
+/* ---- header of a THeader frame (layout: scan.c) -------------------------------------- */
 
 #define HEADER_MAGIC 0x0fff
 #define HEADER_FIXED_BYTES 14 /* with the frame's length before it */
