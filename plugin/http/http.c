@@ -17,7 +17,6 @@
 #include "plugin/http/console/console_files.h"
 #include "plugin/http/http_connections.h"
 #include "plugin/http/http_request.h"
-#include "plugin/http/readings.h"
 #include "plugin/http/reports.h"
 #include "plugin/net/address.h"
 #include "runtime/base/error.h"
