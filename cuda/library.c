@@ -52,11 +52,8 @@ open_library (GPtrArray *devices, GString *words, GError **error)
   cudaError_t code = cudaGetDeviceCount (&n_devices);
 
   if (code != cudaSuccess || n_devices == 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "a driver, but no GPU: %s",
-                   code != cudaSuccess ? cudaGetErrorString (code) : "it lists none");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_UNAVAILABLE, "a driver, but no GPU: %s",
+                     code != cudaSuccess ? cudaGetErrorString (code) : "it lists none");
   add_devices (n_devices, devices, words, &failure);
   if (devices->len > 0)
     return TRUE;

@@ -65,23 +65,12 @@ check_status (cublasStatus_t status, const gchar *what, GError **error)
   return FALSE;
 }
 
-static cublasStatus_t
-create (TpsCudaDevice *device, cublasHandle_t *handle)
-{
-  cublasStatus_t status = blas.create (handle);
-
-  if (status != CUBLAS_STATUS_ALLOC_FAILED)
-    return status;
-  tps_cuda_memory_trim (device);
-  return blas.create (handle);
-}
-
 cublasHandle_t
-tps_cuda_blas_handle_new (TpsCudaDevice *device, cudaStream_t stream, GError **error)
+tps_cuda_blas_handle_new (cudaStream_t stream, GError **error)
 {
   cublasHandle_t handle = NULL;
 
-  if (!check_loaded (error) || !check_status (create (device, &handle), "new handle", error))
+  if (!check_loaded (error) || !check_status (blas.create (&handle), "new handle", error))
     return NULL;
   if (check_status (blas.set_stream (handle, stream), "setting the stream", error))
     return handle;

@@ -7,17 +7,14 @@
 
 #include <cublas_v2.h>
 
-#include "cuda/device/device.h"
 #include "runtime/device/dense.h"
 
 G_BEGIN_DECLS
 
-/* Creates a handle that enqueues on `stream`, owned by the caller. `device` must be the current
- * device. If memory runs out, unused memory of the pool is returned to the GPU, and the handle is
- * created once more. Errors (NULL): RESOURCE_EXHAUSTED; DEVICE_LOST, also if a library is missing,
- * which the message names. */
-cublasHandle_t tps_cuda_blas_handle_new (TpsCudaDevice *device, cudaStream_t stream,
-                                         GError **error);
+/* Creates a handle that enqueues on `stream`, owned by the caller. Its device must be the current
+ * one. Errors (NULL): RESOURCE_EXHAUSTED; DEVICE_LOST, also if a library is missing, which the
+ * message names. */
+cublasHandle_t tps_cuda_blas_handle_new (cudaStream_t stream, GError **error);
 /* Frees a handle. Its device must be the current one. */
 void tps_cuda_blas_handle_free (cublasHandle_t handle);
 

@@ -6,6 +6,7 @@
 #include "cuda/device/blas.h"
 #include "cuda/device/device.h"
 #include "cuda/kernels/kernels.h"
+#include "runtime/base/error.h"
 #include "runtime/device/dense.h"
 
 static TpsCudaStream *
@@ -154,6 +155,20 @@ scale_result (TpsStream *stream, const TpsGemm *gemm)
     tps_cuda_ops.scale (stream, TPS_DTYPE_FLOAT32, gemm->c, gemm->c, (gdouble) gemm->beta, n_elems);
 }
 
+/* If memory runs out, unused memory of the pool is returned to the GPU, and the handle is created
+ * once more. */
+static cublasHandle_t
+new_handle (const TpsCudaStream *cuda, GError **error)
+{
+  cublasHandle_t handle = tps_cuda_blas_handle_new (cuda->handle, error);
+
+  if (handle != NULL || !g_error_matches (*error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED))
+    return handle;
+  g_clear_error (error);
+  tps_cuda_memory_trim ((TpsCudaDevice *) cuda->parent.device);
+  return tps_cuda_blas_handle_new (cuda->handle, error);
+}
+
 static void
 cuda_gemm (TpsStream *stream, const TpsGemm *gemm)
 {
@@ -170,8 +185,7 @@ cuda_gemm (TpsStream *stream, const TpsGemm *gemm)
   if (!tps_cuda_stream_enter (cuda))
     return;
   if (cuda->cublas == NULL)
-    cuda->cublas = tps_cuda_blas_handle_new ((TpsCudaDevice *) stream->device, cuda->handle,
-                                             &error);
+    cuda->cublas = new_handle (cuda, &error);
   if (cuda->cublas == NULL || !tps_cuda_blas_gemm (cuda->cublas, gemm, &error))
     tps_cuda_stream_fail (cuda, error);
 }

@@ -27,10 +27,28 @@
 #include <string.h>
 
 #include "cuda/device/blas.h"
-#include "cuda/device/failure.h"
 #include "cuda/kernels/kernels.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+
+/* -- failure -- */
+
+static const cudaError_t passing[] = {
+  cudaErrorInvalidValue,         cudaErrorMemoryAllocation,      cudaErrorInvalidConfiguration,
+  cudaErrorInvalidPitchValue,    cudaErrorInvalidDevicePointer,  cudaErrorInvalidMemcpyDirection,
+  cudaErrorInvalidDevice,        cudaErrorInvalidResourceHandle, cudaErrorNotReady,
+  cudaErrorNotPermitted,         cudaErrorNotSupported,          cudaErrorNoKernelImageForDevice,
+  cudaErrorLaunchOutOfResources,
+};
+
+gboolean
+tps_cuda_failure_is_passing (cudaError_t code)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (passing); i++)
+    if (passing[i] == code)
+      return TRUE;
+  return code == cudaSuccess;
+}
 
 #define MAX_DEVICES 64 /* devices that tps_cuda_device_enter_any() can find */
 
@@ -206,10 +224,9 @@ read_properties (TpsCudaDevice *device, GError **error)
   device->n_bytes = properties.totalGlobalMem;
   if (tps_cuda_has_code_for (properties.major, properties.minor))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-               "%s: %s is of generation %d.%d, for which this library has no code", device->name,
-               properties.name, properties.major, properties.minor);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_UNAVAILABLE,
+                   "%s: %s is of generation %d.%d, for which this library has no code",
+                   device->name, properties.name, properties.major, properties.minor);
 }
 
 TpsCudaDevice *
@@ -274,9 +291,9 @@ check_memory (TpsCudaDevice *device, cudaError_t code, const gchar *kind, gsize 
   if (code != cudaErrorMemoryAllocation)
     return tps_cuda_device_check (device, code, kind, error);
   cudaGetLastError ();
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "%s: no %s for a buffer of %" G_GSIZE_FORMAT " bytes", device->name, kind, n_bytes);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "%s: no %s for a buffer of %" G_GSIZE_FORMAT " bytes", device->name, kind,
+                   n_bytes);
 }
 
 /* Returns a buffer with the memory `data` of device `where`; NULL = host memory. */
@@ -649,9 +666,8 @@ tps_cuda_events_elapsed (TpsEvent *start, TpsEvent *end, gdouble *ms, GError **e
   if (code == cudaErrorNotReady)
     {
       cudaGetLastError (); /* not an error */
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: an event is not reached yet",
-                   event_device (first)->name);
-      return FALSE;
+      return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: an event is not reached yet",
+                       event_device (first)->name);
     }
   if (!tps_cuda_device_check (event_device (first), code, "time between events", error))
     return FALSE;
@@ -666,9 +682,8 @@ check_shared (TpsCudaDevice *device, cudaError_t code, const gchar *what, GError
   if (code == cudaSuccess)
     return TRUE;
   cudaGetLastError (); /* clears the error */
-  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "%s: %s: %s (%d: %s)", device->name, what,
-               cudaGetErrorString (code), (gint) code, cudaGetErrorName (code));
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_UNAVAILABLE, "%s: %s: %s (%d: %s)", device->name, what,
+                   cudaGetErrorString (code), (gint) code, cudaGetErrorName (code));
 }
 
 /* Frees memory of this process. cudaFree() waits for all work of the device. */

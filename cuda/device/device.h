@@ -8,7 +8,7 @@
  * device would make CUDA create a context there.
  *
  * A failure puts the stream into an error state. If CUDA does not recover from the failure
- * (cuda/device/failure.h), the device is lost, and with it all of its streams:
+ * (tps_cuda_failure_is_passing()), the device is lost, and with it all of its streams:
  * TPS_ERROR_DEVICE_LOST. The process and its other devices continue.
  */
 
@@ -16,11 +16,21 @@
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
+#include <glib.h>
 #include <pthread.h>
 
 #include "runtime/device/backend.h"
 
 G_BEGIN_DECLS
+
+/* -- failure -- */
+
+/* The extent of the damage after a CUDA error. */
+
+/* Returns TRUE if the device is still usable after the error: the call was refused, or memory ran
+ * out. Any other error, known or unknown, leaves the process's context on that device permanently
+ * broken. */
+gboolean tps_cuda_failure_is_passing (cudaError_t code);
 
 typedef struct
 {

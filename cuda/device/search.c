@@ -89,11 +89,7 @@ tps_cuda_search_library (const gchar *name, const TpsCudaFunction *functions, gs
       void *address = dlsym (handle, functions[i].name);
 
       if (address == NULL)
-        {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "%s has no %s", name,
-                       functions[i].name);
-          return FALSE;
-        }
+        return tps_fail (error, TPS_ERROR_UNAVAILABLE, "%s has no %s", name, functions[i].name);
       memcpy (functions[i].function, &address, functions[i].n_bytes);
     }
   return TRUE;

@@ -28,15 +28,11 @@ static gboolean
 check_limits (TpsCommunicator *self, const gchar *what, GError **error)
 {
   if (self->is_cancelled != NULL && self->is_cancelled (self->user_data))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s: aborted", what);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_ABORTED, "%s: aborted", what);
   if (tps_clock_now_ns () < self->deadline_ns)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-               "%s: not done within %" G_GINT64_FORMAT " ms", what, self->timeout_ns / 1000000);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_DEADLINE_EXCEEDED,
+                   "%s: not done within %" G_GINT64_FORMAT " ms", what, self->timeout_ns / 1000000);
 }
 
 static void

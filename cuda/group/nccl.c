@@ -14,9 +14,8 @@ check_version (TpsNccl *nccl, const gchar *name, GError **error)
 {
   if (nccl->get_version (&nccl->version) == ncclSuccess && nccl->version >= OLDEST_VERSION)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "%s is version %d, expected at least %d",
-               name, nccl->version, OLDEST_VERSION);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_UNAVAILABLE, "%s is version %d, expected at least %d", name,
+                   nccl->version, OLDEST_VERSION);
 }
 
 gboolean
@@ -59,6 +58,5 @@ tps_nccl_get (GError **error)
   tps_sync_check (pthread_once (&once, load_own));
   if (own_error == NULL)
     return &own;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "no NCCL: %s", own_error->message);
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_UNAVAILABLE, "no NCCL: %s", own_error->message);
 }

@@ -19,13 +19,525 @@
 
 #include "cuda/group/nccl_process_group.h"
 
+#include <math.h>
 #include <string.h>
 
-#include "cuda/group/collectives.h"
-#include "runtime/trainer/group/join_wait.h"
+#include "cuda/device/place.h"
+#include "cuda/group/communicator.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 #include "runtime/base/thread.h"
+#include "runtime/trainer/group/join_wait.h"
+#include "runtime/trainer/ports/process_group.h"
+
+/* -- staging -- */
+
+/* Device memory for the data of a collective, and page-locked memory for moving data between it and
+ * the host.
+ *
+ * Data are moved in segments: take a slot, copy a segment to the slot's device memory, process it
+ * on the device, copy it out. There are two slots, so that the host can copy one segment while the
+ * device processes the other. The output of the last slots is complete after drain(). All work is
+ * queued on the communicator's stream.
+ *
+ * Errors: as tps_communicator_wait(); RESOURCE_EXHAUSTED.
+ */
+
+#define TPS_STAGING_BYTES ((gsize) 4 << 20) /* of a slot */
+
+typedef struct
+{
+  TpsBuffer *room; /* TPS_STAGING_BYTES of device memory */
+  TpsBuffer *host; /* TPS_STAGING_BYTES of page-locked host memory */
+  TpsEvent *event; /* after the last work on the slot */
+
+  gpointer to; /* pageable memory for `n_bytes` of `host` after the event; NULL = none */
+  gsize n_bytes;
+} TpsStagingSlot;
+
+typedef struct
+{
+  TpsCommunicator *communicator; /* borrowed */
+  TpsStagingSlot slots[2];
+  guint next;
+} TpsStaging;
+
+static TpsDevice *
+device_of (TpsStaging *self)
+{
+  return &self->communicator->device->parent;
+}
+
+/* Allocates the members of a slot that it does not have yet. */
+static gboolean
+fill_slot (TpsStaging *self, TpsStagingSlot *slot, GError **error)
+{
+  if (slot->room == NULL)
+    slot->room = tps_cuda_alloc (device_of (self), TPS_STAGING_BYTES, error);
+  if (slot->room != NULL && slot->host == NULL)
+    slot->host = tps_cuda_alloc_host (device_of (self), TPS_STAGING_BYTES, error);
+  if (slot->host != NULL && slot->event == NULL)
+    slot->event = tps_cuda_event_new (device_of (self), error);
+  return slot->event != NULL;
+}
+
+/* Releases the memory. A TpsStaging that is zero except for `communicator` has no memory yet;
+ * take() allocates it. */
+static void
+staging_clear (TpsStaging *self)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (self->slots); i++)
+    {
+      g_clear_pointer (&self->slots[i].room, tps_buffer_unref);
+      g_clear_pointer (&self->slots[i].host, tps_buffer_unref);
+      g_clear_pointer (&self->slots[i].event, tps_cuda_event_free);
+    }
+}
+
+/* Waits for the last work on a slot, and copies its output to pageable memory. */
+static gboolean
+free_slot (TpsStaging *self, TpsStagingSlot *slot, GError **error)
+{
+  if (!tps_communicator_wait (self->communicator, slot->event, "waiting", error))
+    return FALSE;
+  if (slot->to != NULL)
+    memcpy (slot->to, tps_buffer_get_data (slot->host), slot->n_bytes);
+  slot->to = NULL;
+  return TRUE;
+}
+
+/* Waits until the next slot is free, and returns it. NULL with an error. */
+static TpsStagingSlot *
+staging_take (TpsStaging *self, GError **error)
+{
+  TpsStagingSlot *slot = &self->slots[self->next];
+
+  if (!fill_slot (self, slot, error) || !free_slot (self, slot, error))
+    return NULL;
+  self->next = (self->next + 1) % G_N_ELEMENTS (self->slots);
+  return slot;
+}
+
+/* Queues a copy of `n_bytes` to byte `offset` of the slot's device memory. `from` lies in
+ * `place`. */
+static void
+staging_bring_in (TpsStaging *self, TpsStagingSlot *slot, gsize offset, gconstpointer from,
+                  TpsCudaPlace place, gsize n_bytes)
+{
+  if (place == TPS_CUDA_PLACE_PAGEABLE)
+    {
+      memcpy (tps_buffer_get_data (slot->host), from, n_bytes);
+      from = tps_buffer_get_data (slot->host);
+    }
+  tps_cuda_ops.copy (self->communicator->stream, tps_buffer_get_data (slot->room) + offset, from,
+                     n_bytes);
+}
+
+/* Queues a copy of `n_bytes` from byte `offset` of the slot's device memory to `to` in `place`, and
+ * ends the use of the slot. */
+static void
+staging_bring_out (TpsStaging *self, TpsStagingSlot *slot, gsize offset, gpointer to,
+                   TpsCudaPlace place, gsize n_bytes)
+{
+  TpsStream *stream = self->communicator->stream;
+
+  if (place == TPS_CUDA_PLACE_PAGEABLE)
+    {
+      slot->to = to;
+      slot->n_bytes = n_bytes;
+      to = tps_buffer_get_data (slot->host);
+    }
+  tps_cuda_ops.copy (stream, to, tps_buffer_get_data (slot->room) + offset, n_bytes);
+  tps_cuda_event_record (slot->event, stream);
+}
+
+/* Waits for all work and completes the remaining copies. */
+static gboolean
+staging_drain (TpsStaging *self, GError **error)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (self->slots); i++)
+    if (self->slots[i].event != NULL && !free_slot (self, &self->slots[i], error))
+      return FALSE;
+  return TRUE;
+}
+
+/* Discards pending output: its destinations will not be written to. */
+static void
+staging_drop (TpsStaging *self)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (self->slots); i++)
+    self->slots[i].to = NULL;
+}
+
+/* -- nccl process group -- */
+
+/* -- collectives -- */
+
+/* The collectives of runtime/trainer/ports/process_group.h on a communicator. Each function returns
+ * when the collective is done. Data may lie in device memory or in host memory; data in host memory
+ * are staged.
+ *
+ * NCCL chooses the order in which it adds floats. Averages of half floats have the same bits as the
+ * averages of the averaging server. The elements of all ranks are gathered, segment by segment, and
+ * added in rank order by the device's operations.
+ *
+ * Errors: as tps_communicator_settle(); RESOURCE_EXHAUSTED. The communicator must not be used after
+ * an error. */
+
+typedef struct
+{
+  TpsCommunicator *communicator; /* borrowed */
+  TpsStaging staging;
+  TpsBuffer *sum; /* of one segment of half floats, as FLOAT32; allocated on demand */
+} TpsCollectives;
+
+/* Makes an object without memory in the caller's storage, and releases its memory. */
+static void
+collectives_init (TpsCollectives *self, TpsCommunicator *communicator)
+{
+  *self = (TpsCollectives) { .communicator = communicator,
+                             .staging = { .communicator = communicator } };
+}
+
+/* Discards pending output, so that callers' memory is not written to any more. Must be called after
+ * a failure, once the communicator has been aborted. */
+static void
+collectives_drop (TpsCollectives *self)
+{
+  staging_drop (&self->staging);
+}
+
+static void
+collectives_clear (TpsCollectives *self)
+{
+  staging_clear (&self->staging);
+  g_clear_pointer (&self->sum, tps_buffer_unref);
+}
+
+static cudaStream_t
+handle_of (TpsCollectives *self)
+{
+  return ((TpsCudaStream *) self->communicator->stream)->handle;
+}
+
+/* Makes the device the current one, as NCCL requires. Fails if the stream is in the error state. */
+static gboolean
+enter (TpsCollectives *self, GError **error)
+{
+  TpsCudaStream *stream = (TpsCudaStream *) self->communicator->stream;
+
+  if (tps_cuda_stream_enter (stream))
+    return TRUE;
+  g_propagate_error (error, g_error_copy (stream->error));
+  return FALSE;
+}
+
+/* -- sums of floats -- */
+
+static gboolean
+reduce_in_place (TpsCollectives *self, gpointer data, gsize n_elems, GError **error)
+{
+  TpsCommunicator *c = self->communicator;
+
+  return enter (self, error)
+         && tps_communicator_settle (c,
+                                     c->nccl->all_reduce (data, data, n_elems, ncclFloat32, ncclSum,
+                                                          c->comm, handle_of (self)),
+                                     "all-reduce", error);
+}
+
+/* Sums data in device memory. Uses the event of a slot, but not its buffer. */
+static gboolean
+reduce_on_device (TpsCollectives *self, gfloat *data, gsize n_elems, GError **error)
+{
+  TpsStagingSlot *slot = staging_take (&self->staging, error);
+
+  if (slot == NULL || !reduce_in_place (self, data, n_elems, error))
+    return FALSE;
+  tps_cuda_event_record (slot->event, self->communicator->stream);
+  return TRUE;
+}
+
+/* Sums data in host memory, segment by segment. */
+static gboolean
+reduce_staged (TpsCollectives *self, TpsCudaPlace place, gfloat *data, gsize n_elems,
+               GError **error)
+{
+  const gsize segment = TPS_STAGING_BYTES / sizeof *data;
+
+  for (gsize start = 0; start < n_elems; start += segment)
+    {
+      gsize n = MIN (segment, n_elems - start);
+      TpsStagingSlot *slot = staging_take (&self->staging, error);
+
+      if (slot == NULL)
+        return FALSE;
+      staging_bring_in (&self->staging, slot, 0, data + start, place, n * sizeof *data);
+      if (!reduce_in_place (self, tps_buffer_get_data (slot->room), n, error))
+        return FALSE;
+      staging_bring_out (&self->staging, slot, 0, data + start, place, n * sizeof *data);
+    }
+  return TRUE;
+}
+
+/* Sums the data of all ranks in place. The data are complete when `ready` is reached; NULL = they
+ * are complete already. */
+static gboolean
+collectives_all_reduce_f32 (TpsCollectives *self, TpsEvent *ready, gfloat *data, gsize n_elems,
+                            GError **error)
+{
+  TpsCudaPlace place = tps_cuda_place_of (data);
+
+  if (n_elems == 0)
+    return TRUE;
+  /* The host reads pageable memory, so it must wait for `ready`. All other memory is read by the
+   * device. */
+  if (ready != NULL && place == TPS_CUDA_PLACE_PAGEABLE
+      && !tps_communicator_wait (self->communicator, ready, "waiting for the data", error))
+    return FALSE;
+  if (ready != NULL && place != TPS_CUDA_PLACE_PAGEABLE)
+    tps_cuda_stream_wait_event (self->communicator->stream, ready);
+  if (place == TPS_CUDA_PLACE_DEVICE)
+    return reduce_on_device (self, data, n_elems, error) && staging_drain (&self->staging, error);
+  return reduce_staged (self, place, data, n_elems, error) && staging_drain (&self->staging, error);
+}
+
+/* -- exchange of one number per rank -- */
+
+/* Gathers the number `mine` of each rank in `all` [size]. */
+static gboolean
+exchange_numbers (TpsCollectives *self, guint64 mine, guint64 *all, GError **error)
+{
+  TpsCommunicator *c = self->communicator;
+  TpsStagingSlot *slot = staging_take (&self->staging, error);
+  gsize own = c->rank * sizeof mine;
+  guint8 *room;
+
+  if (slot == NULL)
+    return FALSE;
+  room = tps_buffer_get_data (slot->room);
+  staging_bring_in (&self->staging, slot, own, &mine, TPS_CUDA_PLACE_PAGEABLE, sizeof mine);
+  if (!enter (self, error)
+      || !tps_communicator_settle (
+          c, c->nccl->all_gather (room + own, room, 1, ncclUint64, c->comm, handle_of (self)),
+          "all-gather of sizes", error))
+    return FALSE;
+  staging_bring_out (&self->staging, slot, 0, all, TPS_CUDA_PLACE_PAGEABLE, c->size * sizeof mine);
+  return staging_drain (&self->staging, error);
+}
+
+/* -- averages of half floats -- */
+
+typedef struct
+{
+  TpsDType dtype;
+  gsize elem_size;
+  gdouble *weights; /* indexed by rank */
+  gdouble divisor;
+} Averaging;
+
+/* Gathers the weights of all ranks in `weights` [size], which must contain the weight of this rank.
+ * Sets `sum` to their sum. */
+static gboolean
+exchange_weights (TpsCollectives *self, gdouble *weights, gdouble *sum, GError **error)
+{
+  guint size = self->communicator->size;
+  g_autofree guint64 *bits = g_new (guint64, size);
+  guint64 mine;
+
+  memcpy (&mine, &weights[self->communicator->rank], sizeof mine);
+  if (!exchange_numbers (self, mine, bits, error))
+    return FALSE;
+  memcpy (weights, bits, size * sizeof *bits);
+  *sum = 0;
+  for (guint p = 0; p < size; p++)
+    {
+      if (!isfinite (weights[p]) || weights[p] < 0)
+        return tps_fail (error, TPS_ERROR_GROUP_BROKEN, "rank %u sent an invalid weight", p);
+      *sum += weights[p];
+    }
+  return TRUE;
+}
+
+/* Queues the weighted sum of the parts of all ranks, and its division into `out`. `parts` contains
+ * the parts one after another. Parts of weight 0 are skipped. */
+static void
+queue_average (TpsCollectives *self, const Averaging *averaging, guint8 *parts, gpointer out,
+               gsize n_elems)
+{
+  TpsStream *stream = self->communicator->stream;
+  gpointer sum = tps_buffer_get_data (self->sum);
+  gboolean has_sum = FALSE;
+
+  for (guint p = 0; p < self->communicator->size; p++)
+    {
+      gconstpointer part = parts + p * n_elems * averaging->elem_size;
+
+      if (averaging->weights[p] == 0)
+        continue;
+      if (has_sum)
+        tps_cuda_ops.scale_accumulate (stream, averaging->dtype, sum, part, averaging->weights[p],
+                                       n_elems);
+      else
+        tps_cuda_ops.scale (stream, averaging->dtype, sum, part, averaging->weights[p], n_elems);
+      has_sum = TRUE;
+    }
+  tps_cuda_ops.divide (stream, averaging->dtype, out, sum, averaging->divisor, n_elems);
+}
+
+/* Averages one segment in place. A rank of weight 0 contributes zeros instead of its data. */
+static gboolean
+average_segment (TpsCollectives *self, const Averaging *averaging, TpsCudaPlace place, guint8 *data,
+                 gsize n_elems, GError **error)
+{
+  TpsCommunicator *c = self->communicator;
+  TpsStagingSlot *slot = staging_take (&self->staging, error);
+  gsize n_bytes = n_elems * averaging->elem_size, own = c->rank * n_bytes;
+  guint8 *room;
+
+  if (slot == NULL)
+    return FALSE;
+  room = tps_buffer_get_data (slot->room);
+  if (averaging->weights[c->rank] != 0)
+    staging_bring_in (&self->staging, slot, own, data, place, n_bytes);
+  else
+    tps_cuda_ops.zero (c->stream, room + own, n_bytes);
+  if (!enter (self, error)
+      || !tps_communicator_settle (
+          c, c->nccl->all_gather (room + own, room, n_bytes, ncclUint8, c->comm, handle_of (self)),
+          "all-gather of half floats", error))
+    return FALSE;
+  queue_average (self, averaging, room, room + own, n_elems);
+  staging_bring_out (&self->staging, slot, own, data, place, n_bytes);
+  return TRUE;
+}
+
+static gboolean
+average_segments (TpsCollectives *self, const Averaging *averaging, TpsAverage *average,
+                  GError **error)
+{
+  gsize segment = TPS_STAGING_BYTES / (self->communicator->size * averaging->elem_size);
+  TpsCudaPlace place = tps_cuda_place_of (average->data);
+  TpsDevice *device = &self->communicator->device->parent;
+
+  if (self->sum == NULL)
+    self->sum = tps_cuda_alloc (device, segment * sizeof (gfloat), error);
+  if (self->sum == NULL)
+    return FALSE;
+  for (gsize start = 0; start < average->n_elems; start += segment)
+    if (!average_segment (self, averaging, place,
+                          (guint8 *) average->data + start * averaging->elem_size,
+                          MIN (segment, average->n_elems - start), error))
+      return FALSE;
+  return staging_drain (&self->staging, error);
+}
+
+/* Averages the data of all ranks: see TpsAverage. */
+static gboolean
+collectives_average (TpsCollectives *self, TpsAverage *average, GError **error)
+{
+  guint size = self->communicator->size;
+  g_autofree gdouble *weights = g_new0 (gdouble, size);
+  Averaging averaging = { .dtype = average->dtype,
+                          .elem_size = tps_dtype_size (average->dtype),
+                          .weights = weights };
+  gdouble sum;
+
+  weights[self->communicator->rank] = average->weight;
+  if (!exchange_weights (self, weights, &sum, error))
+    return FALSE;
+  averaging.divisor = average->delivers_sum ? 1 : sum;
+  if (sum > 0 && !average_segments (self, &averaging, average, error))
+    return FALSE;
+  average->weight = sum;
+  return TRUE;
+}
+
+/* -- gathering -- */
+
+/* Gathers the numbers of bytes of all ranks in `counts` [size]. Sets `n_all` to their sum. */
+static gboolean
+exchange_counts (TpsCollectives *self, gsize n_bytes, gsize *counts, gsize *n_all, GError **error)
+{
+  guint size = self->communicator->size;
+  g_autofree guint64 *all = g_new (guint64, size);
+
+  if (!exchange_numbers (self, n_bytes, all, error))
+    return FALSE;
+  *n_all = 0;
+  for (guint p = 0; p < size; p++)
+    {
+      counts[p] = all[p];
+      if (all[p] > G_MAXSIZE / 2 - *n_all)
+        return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED, "rank %u announces too many bytes",
+                         p);
+      *n_all += all[p];
+    }
+  return TRUE;
+}
+
+/* Broadcasts the bytes of rank `root` in segments. Only this rank reads `data`. */
+static gboolean
+broadcast (TpsCollectives *self, guint root, gconstpointer data, gsize n_bytes, guint8 *to,
+           GError **error)
+{
+  TpsCommunicator *c = self->communicator;
+  TpsCudaPlace place = root == c->rank ? tps_cuda_place_of (data) : TPS_CUDA_PLACE_PAGEABLE;
+
+  for (gsize start = 0; start < n_bytes; start += TPS_STAGING_BYTES)
+    {
+      gsize n = MIN (TPS_STAGING_BYTES, n_bytes - start);
+      TpsStagingSlot *slot = staging_take (&self->staging, error);
+      gpointer room;
+
+      if (slot == NULL)
+        return FALSE;
+      room = tps_buffer_get_data (slot->room);
+      if (root == c->rank)
+        staging_bring_in (&self->staging, slot, 0, (const guint8 *) data + start, place, n);
+      if (!enter (self, error)
+          || !tps_communicator_settle (
+              c,
+              c->nccl->broadcast (room, room, n, ncclUint8, (gint) root, c->comm, handle_of (self)),
+              "broadcast", error))
+        return FALSE;
+      staging_bring_out (&self->staging, slot, 0, to + start, TPS_CUDA_PLACE_PAGEABLE, n);
+    }
+  return TRUE;
+}
+
+static gboolean
+gather (TpsCollectives *self, gconstpointer data, const gsize *counts, guint8 *to, GError **error)
+{
+  for (guint p = 0; p < self->communicator->size; to += counts[p], p++)
+    if (!broadcast (self, p, data, counts[p], to, error))
+      return FALSE;
+  return staging_drain (&self->staging, error);
+}
+
+/* Gathers `n_bytes` of each rank, in rank order; the ranks may have different numbers of bytes.
+ * Sets `counts`, [size], to these numbers. `gathered` lies in host memory and is owned by the
+ * caller; it is not set after an error. */
+static gboolean
+collectives_all_gather_bytes (TpsCollectives *self, gconstpointer data, gsize n_bytes,
+                              gsize *counts, TpsBuffer **gathered, GError **error)
+{
+  g_autoptr (TpsBuffer) all = NULL;
+  gsize n_all;
+
+  if (!exchange_counts (self, n_bytes, counts, &n_all, error))
+    return FALSE;
+  all = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_all);
+  if (all == NULL)
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED, "no memory for %" G_GSIZE_FORMAT " bytes",
+                     n_all);
+  if (!gather (self, data, counts, tps_buffer_get_data (all), error))
+    return FALSE;
+  *gathered = g_steal_pointer (&all);
+  return TRUE;
+}
+
+/* -- nccl process group -- */
 
 #define KEY_PREFIX "nccl_rank_"
 #define FAREWELL_LIMIT_NS G_GINT64_CONSTANT (5000000000) /* the longest wait at the end */
@@ -72,21 +584,21 @@ struct Job
 static gboolean
 run_all_reduce (NcclGroup *self, Job *job, GError **error)
 {
-  return tps_collectives_all_reduce_f32 (&self->collectives, job->ready, job->data, job->n_elems,
-                                         error);
+  return collectives_all_reduce_f32 (&self->collectives, job->ready, job->data, job->n_elems,
+                                     error);
 }
 
 static gboolean
 run_average (NcclGroup *self, Job *job, GError **error)
 {
-  return tps_collectives_average (&self->collectives, job->average, error);
+  return collectives_average (&self->collectives, job->average, error);
 }
 
 static gboolean
 run_all_gather (NcclGroup *self, Job *job, GError **error)
 {
-  return tps_collectives_all_gather_bytes (&self->collectives, job->sent, job->n_bytes, job->counts,
-                                           job->gathered, error);
+  return collectives_all_gather_bytes (&self->collectives, job->sent, job->n_bytes, job->counts,
+                                       job->gathered, error);
 }
 
 /* -- the group's thread -- */
@@ -124,7 +636,7 @@ break_group (NcclGroup *self, const Job *job, const GError *failure)
                                     self->base.size, failure->message);
   tps_mutex_unlock (&self->lock);
   tps_communicator_abort (&self->communicator);
-  tps_collectives_drop (&self->collectives);
+  collectives_drop (&self->collectives);
 }
 
 static void
@@ -189,7 +701,7 @@ run_group (void *user_data)
   while ((job = take_job (self)) != NULL)
     run_job (self, job);
   set_deadline (self, MIN (self->timeout_ns, FAREWELL_LIMIT_NS));
-  tps_collectives_clear (&self->collectives);
+  collectives_clear (&self->collectives);
   tps_communicator_clear (&self->communicator);
   return NULL;
 }
@@ -308,9 +820,8 @@ make_unique_id (const TpsNccl *nccl, GError **error)
 
   if (code == ncclSuccess)
     return g_bytes_new (&id, sizeof id);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN, "process group: unique id: NCCL: %s (%s)",
-               nccl->get_error_string (code), nccl->get_last_error (NULL));
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_GROUP_BROKEN, "process group: unique id: NCCL: %s (%s)",
+                        nccl->get_error_string (code), nccl->get_last_error (NULL));
 }
 
 static gboolean
@@ -331,13 +842,10 @@ read_unique_id (GBytes *value, ncclUniqueId *id, GError **error)
   gconstpointer data = g_bytes_get_data (value, &n_bytes);
 
   if (n_bytes != sizeof *id)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "process group: rank 0 stored %" G_GSIZE_FORMAT
-                   " bytes, expected an id of %" G_GSIZE_FORMAT "; do all ranks use nccl?",
-                   n_bytes, sizeof *id);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "process group: rank 0 stored %" G_GSIZE_FORMAT
+                     " bytes, expected an id of %" G_GSIZE_FORMAT "; do all ranks use nccl?",
+                     n_bytes, sizeof *id);
   memcpy (id, data, n_bytes);
   return TRUE;
 }
@@ -406,7 +914,7 @@ make_group (const TpsProcessGroupOptions *options, const TpsNccl *nccl)
                                            .rank = options->rank,
                                            .size = options->size };
   self->timeout_ns = options->timeout_ns;
-  tps_collectives_init (&self->collectives, &self->communicator);
+  collectives_init (&self->collectives, &self->communicator);
   tps_mutex_init (&self->lock);
   tps_cond_init (&self->changed);
   g_queue_init (&self->jobs);

@@ -7,7 +7,7 @@
 
 #include <openssl/crypto.h>
 
-#include "plugin/access/glob.h"
+#include "plugin/access/grant.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
@@ -386,11 +386,7 @@ tps_identity_authenticate (TpsIdentity *identity, const gchar *token, GError **e
   gboolean ok;
 
   if (access == NULL)
-    {
-      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                           "this server has no tokens (--token-file)");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_UNAVAILABLE, "this server has no tokens (--token-file)");
   /* A token that is too long is not hashed. The zero digest makes it an unknown token. */
   if (strnlen (token, TPS_TOKEN_MAX_BYTES + 1) <= TPS_TOKEN_MAX_BYTES)
     tps_token_hash (token, digest);

@@ -1,13 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The rules and tokens of a server, and the identities of its connections.
- *
- *   options = { .rules_file = "rules.json", .token_file = "tokens" };
- *   access = tps_access_new (&options, &error);      -> TpsPluginOptions.access
- *
- * Each connection has a TpsIdentity, which has a TpsGrant (grant.h) under the newest rules. A
- * reload replaces rules and tokens atomically; a connection uses the new ones from its next call.
- */
+/* The rules and tokens of a server, and the identities of its connections. Each connection has a
+ * TpsIdentity, which has a TpsGrant (grant.h) under the newest rules. A reload replaces rules and
+ * tokens atomically; a connection uses the new ones from its next call. */
 
 #pragma once
 

@@ -1,13 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The permissions of one principal under one version of the rules.
- *
- * All decisions about methods are made when a grant is created, so that a check is a table lookup.
- * A grant is immutable and reference-counted. Thread: any. A NULL grant allows everything: a
- * different component has checked the caller, or there are no rules.
- */
+/* The permissions of one principal under one version of the rules, decided at its creation, so that
+ * a check is a table lookup. Immutable, reference-counted. Thread: any. A NULL grant allows
+ * everything: there are no rules, or a different component has checked the caller. */
 
 #pragma once
+
+#include <glib.h>
 
 #include "plugin/access/principal.h"
 #include "plugin/access/rules.h"
@@ -15,6 +14,18 @@
 #include "runtime/base/trace.h"
 
 G_BEGIN_DECLS
+
+/* -- glob -- */
+
+/* Patterns of names: '*' matches any number of bytes, including none; '?' matches one byte; any
+ * other byte matches itself. */
+
+/* Returns TRUE if `pattern` matches the whole `text`. Names come from peers, so the time is
+ * limited: it is at most proportional to the product of both lengths. Thread: any. */
+gboolean tps_glob_matches (const gchar *pattern, const gchar *text);
+
+/* Returns TRUE if one of `patterns`, ended by NULL, matches. Thread: any. */
+gboolean tps_glob_matches_any (const gchar *const *patterns, const gchar *text);
 
 typedef struct TpsGrant TpsGrant;
 
@@ -37,10 +48,9 @@ typedef struct
   TpsCounter *refused;     /* its refused calls; NULL = no metrics */
 } TpsAudit;
 
-/* Creates a grant, which the caller owns. It takes references to `principal` and `rules`; if
- * `rules` is NULL, everything is allowed. `methods` has elements of TpsGuardedMethod, indexed by
- * `id`; they are decided now. `audit` lives as long as `owner`, which the grant releases with
- * `release_owner`. */
+/* Creates a grant, owned by the caller, which takes references to `principal` and `rules` (NULL:
+ * everything is allowed). `methods` has elements of TpsGuardedMethod, indexed by `id`. `audit`
+ * lives as long as `owner`, which the grant releases with `release_owner`. */
 TpsGrant *tps_grant_new (const TpsPrincipal *principal, TpsRules *rules, const GPtrArray *methods,
                          TpsAudit *audit, gpointer owner, GDestroyNotify release_owner);
 /* Takes a reference, or drops one. Thread: any. */
@@ -54,12 +64,9 @@ TpsAudit *tps_grant_get_audit (const TpsGrant *grant);               /* borrowed
 /* Returns TRUE if some rule names the principal. */
 gboolean tps_grant_has_rights (const TpsGrant *grant);
 
-/* Returns TRUE if the principal may call `method`. `sent` is the name of the method as the peer
- * sent it.
- *
- * Errors of this check and the next two: UNAUTHENTICATED for an anonymous principal, otherwise
- * PERMISSION_DENIED. They name the method or table of the call, but do not reveal whether it
- * exists. */
+/* Returns TRUE if the principal may call `method`, which the peer sent as `sent`. Errors of this
+ * check and the next two: UNAUTHENTICATED for an anonymous principal, otherwise PERMISSION_DENIED.
+ * They name the method or table, but do not reveal whether it exists. */
 gboolean tps_grant_check_method (const TpsGrant *grant, const TpsGuardedMethod *method,
                                  const gchar *sent, GError **error);
 

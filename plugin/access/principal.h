@@ -1,9 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A principal: the name of a caller in rules, quotas, metrics and the log.
- *
- * A principal is immutable and reference-counted. Thread: any.
- */
+/* A principal: the name of a caller in rules, quotas, metrics and the log. Immutable and
+ * reference-counted. Thread: any. */
 
 #pragma once
 

@@ -10,7 +10,7 @@
  * A call is allowed if a rule names its principal, its method and the right that the method needs.
  * A call may use a table if one of these rules also names the table. All other calls are refused,
  * with two exceptions: every principal may call methods with the right OPEN (right.h), and every
- * principal that a rule names may call methods with the right ANY. All names are patterns (glob.h).
+ * principal that a rule names may call methods with the right ANY. All names are patterns (grant.h).
  * A rule without "methods" applies to all methods; a rule without "tables" applies to no table.
  * "Service" is short for "Service:*". The tenant of a principal is that of the first rule that
  * names the principal and has a tenant. The file may also have "tenants", the limits of tenants
@@ -21,9 +21,34 @@
 
 #pragma once
 
+#include <json-glib/json-glib.h>
+
 #include "plugin/access/right.h"
+#include "runtime/server/quota/quotas.h"
 
 G_BEGIN_DECLS
+
+/* -- tenants -- */
+
+/* The limits of tenants, in the member "tenants" of a file of rules:
+ *
+ *   "tenants": {
+ *     "ads": { "calls_per_s": 20000, "calls_burst": 40000, "rows_per_s": 5000000,
+ *              "bytes_in_per_s": 200000000, "bytes_out_per_s": 400000000,
+ *              "table_bytes": 8000000000, "calls_in_flight": 256 },
+ *     "*": { "calls_per_s": 100 } }
+ *
+ * The entry "*" applies to each tenant without a separate entry. An absent limit means no limit.
+ * Values must be whole numbers from 1. The burst of a limit X_per_s is X_burst; its default is the
+ * amount of one second.
+ */
+
+#define TPS_TENANT_MAX_NAME 128
+
+/* Parses the entries into an array of TpsTenantEntry, which owns the names. The caller owns the
+ * array. If `node` is NULL, the array is empty. Errors: INVALID_ARGUMENT, "tenants.ads.calls_per_s:
+ * reason"; `*culprit` (may be NULL) is then the node with the error, borrowed. */
+GArray *tps_tenants_parse (JsonNode *node, JsonNode **culprit, GError **error);
 
 #define TPS_RULES_MAX_BYTES ((gsize) 1 << 20) /* of a file */
 

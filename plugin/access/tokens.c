@@ -148,11 +148,7 @@ tps_tokens_parse (const gchar *file, const gchar *text, GError **error)
       const gchar *reason = words[0] != NULL ? add_owner (tokens, words) : NULL;
 
       if (reason != NULL)
-        {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s:%u: %s", file, i + 1,
-                       reason);
-          return NULL;
-        }
+        return tps_fail_null (error, TPS_ERROR_INVALID_ARGUMENT, "%s:%u: %s", file, i + 1, reason);
     }
   return g_steal_pointer (&tokens);
 }
@@ -165,8 +161,7 @@ tps_tokens_read (const gchar *file, GError **error)
 
   if (text != NULL)
     return tps_tokens_parse (file, text, error);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: %s", file, cause->message);
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_INVALID_ARGUMENT, "%s: %s", file, cause->message);
 }
 
 void
@@ -204,16 +199,10 @@ tps_token_make (const gchar *name, const gchar *tenant, gchar **line, GError **e
   gchar *token;
 
   if (!is_name (name) || (tenant != NULL && !is_name (tenant)))
-    {
-      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                           "names of tokens and tenants must match [A-Za-z0-9_.:/@-]{1,128}");
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_INVALID_ARGUMENT,
+                          "names of tokens and tenants must match [A-Za-z0-9_.:/@-]{1,128}");
   if (getrandom (bytes, sizeof bytes, 0) != (gssize) sizeof bytes)
-    {
-      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "no random bytes");
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_UNAVAILABLE, "no random bytes");
   token = encode_token (bytes);
   explicit_bzero (bytes, sizeof bytes);
   tps_token_hash (token, digest);

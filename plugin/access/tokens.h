@@ -4,13 +4,9 @@
  *
  *   NAME sha256:HASH [TENANT]      # comment
  *
- * A name may have several tokens, so that a new token can replace an old one without a gap. A plain
- * SHA-256 is enough, because a token is 256 random bits: no dictionary contains it, so a slow or
- * salted hash would not improve the protection. The server must also be able to check tokens at the
- * rate of new connections.
- *
- * A TpsTokens is immutable and reference-counted. Thread: any.
- */
+ * A name may have several tokens, so that a new one can replace an old one without a gap. A plain
+ * SHA-256 is enough, because a token is 256 random bits: no dictionary contains it. A TpsTokens is
+ * immutable and reference-counted. Thread: any. */
 
 #pragma once
 

@@ -2,13 +2,120 @@
 
 #include "plugin/app/flags.h"
 
+#include <json-glib/json-glib.h>
 #include <string.h>
 
-#include "plugin/app/config_file.h"
 #include "plugin/net/address.h"
 #include "plugin/tracing/otlp/otlp_exporter.h"
 #include "runtime/base/error.h"
+#include "runtime/base/json_writer.h"
+#include "runtime/base/options.h"
+#include "runtime/base/text_file.h"
 #include "runtime/base/trace.h"
+
+/* -- config file -- */
+
+/* The configuration file: a JSON object of options, {"ntrainer": 2, "listen": ["127.0.0.1:0",
+ * "unix:/run/ps"]}. */
+
+#define TPS_CONFIG_MAX_BYTES ((gsize) 1 << 20)
+
+static gboolean
+refuse_file (const gchar *path, const gchar *why, GError **error)
+{
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "cannot read %s: %s", path, why);
+}
+
+/* Returns the value as text, or NULL if the node cannot be the value of an option. The caller owns
+ * the text. */
+static gchar *
+to_text (JsonNode *node)
+{
+  gchar number[G_ASCII_DTOSTR_BUF_SIZE];
+
+  if (!JSON_NODE_HOLDS_VALUE (node))
+    return NULL;
+  switch (json_node_get_value_type (node))
+    {
+    case G_TYPE_STRING:
+      return json_node_dup_string (node);
+    case G_TYPE_BOOLEAN:
+      return g_strdup (json_node_get_boolean (node) ? "true" : "false");
+    case G_TYPE_INT64:
+      return g_strdup_printf ("%" G_GINT64_FORMAT, json_node_get_int (node));
+    case G_TYPE_DOUBLE:
+      return g_strdup (g_ascii_dtostr (number, sizeof number, json_node_get_double (node)));
+    default:
+      return NULL;
+    }
+}
+
+static gboolean
+add_value (TpsArguments *arguments, const gchar *path, const gchar *name, JsonNode *node,
+           GError **error)
+{
+  g_autofree gchar *text = to_text (node);
+
+  if (text != NULL)
+    return tps_arguments_add (arguments, path, name, text, error);
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s: \"%s\" must be a string, a number, true, false, or an array of them", path,
+                   name);
+}
+
+static gboolean
+add_member (TpsArguments *arguments, const gchar *path, const gchar *name, JsonNode *node,
+            GError **error)
+{
+  JsonArray *array;
+
+  if (!JSON_NODE_HOLDS_ARRAY (node))
+    return add_value (arguments, path, name, node, error);
+  array = json_node_get_array (node);
+  for (guint i = 0; i < json_array_get_length (array); i++)
+    if (!add_value (arguments, path, name, json_array_get_element (array, i), error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+add_object (TpsArguments *arguments, const gchar *path, JsonObject *object, GError **error)
+{
+  JsonObjectIter iter;
+  const gchar *name;
+  JsonNode *node;
+
+  json_object_iter_init_ordered (&iter, object);
+  while (json_object_iter_next_ordered (&iter, &name, &node))
+    if (!add_member (arguments, path, name, node, error))
+      return FALSE;
+  return TRUE;
+}
+
+/* Adds every member of the file's object to `arguments`, after those of the command line, which
+ * take precedence. Values must be strings, numbers, true, false, or arrays of them. Files larger
+ * than TPS_CONFIG_MAX_BYTES are refused; a pipe is read to its end. Errors: INVALID_ARGUMENT, which
+ * names the file and the reason. */
+static gboolean
+config_file_read (const gchar *path, TpsArguments *arguments, GError **error)
+{
+  g_autoptr (JsonParser) parser = json_parser_new ();
+  g_autoptr (GError) cause = NULL;
+  g_autofree gchar *text = tps_text_file_read (path, TPS_CONFIG_MAX_BYTES, &cause);
+  JsonNode *root;
+
+  if (text != NULL && tps_json_has_more_brackets (text, TPS_JSON_MAX_BRACKETS))
+    return refuse_file (path, "it has more than 16384 brackets", error);
+  if (text == NULL || !json_parser_load_from_data (parser, text, -1, &cause))
+    return refuse_file (path, cause->message, error);
+  root = json_parser_get_root (parser);
+  if (root != NULL && JSON_NODE_HOLDS_OBJECT (root))
+    return add_object (arguments, path, json_node_get_object (root), error);
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: expected a JSON object of options",
+                   path);
+}
+
+/* -- flags -- */
 
 #define DEFAULT_SERVICE "ParameterServer"
 #define SLOW_CALLS_WITH_HTTP 32 /* default of --slow-calls with --http, whose reports show them */
@@ -338,10 +445,9 @@ add_service (TpsServerFlags *flags, GPtrArray *services, const gchar *addition, 
       return TRUE;
     }
   all = g_strjoinv (", ", (gchar **) (gsize) known);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "--services: unknown service \"%s\"; known: %s%s%s", name, all,
-               addition != NULL ? ", " : "", addition != NULL ? addition : "");
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "--services: unknown service \"%s\"; known: %s%s%s", name, all,
+                   addition != NULL ? ", " : "", addition != NULL ? addition : "");
 }
 
 /* Splits the values of --services at their commas; without the option, all services are served.
@@ -395,20 +501,6 @@ choose_default_service (const gchar *const *services, const gchar *only)
   return only != NULL ? only : NODE_SERVICE;
 }
 
-/* Always returns FALSE. */
-G_GNUC_PRINTF (2, 3)
-static gboolean
-refuse (GError **error, const gchar *format, ...)
-{
-  va_list arguments;
-
-  va_start (arguments, format);
-  if (error != NULL)
-    *error = g_error_new_valist (TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, format, arguments);
-  va_end (arguments);
-  return FALSE;
-}
-
 /* Refuses options of TLS that would have no effect. An operator could believe that they protect the
  * server. */
 static gboolean
@@ -418,15 +510,16 @@ check_tls (const TpsServerFlags *flags, const TpsArguments *arguments, GError **
   const TpsTlsOptions *files = &flags->tls_files;
 
   if (flags->tls != TPS_TLS_OFF && files->certificate == NULL)
-    return refuse (error, "--tls=%s needs --tls-cert=FILE", tps_arguments_get (arguments, "tls"));
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "--tls=%s needs --tls-cert=FILE",
+                     tps_arguments_get (arguments, "tls"));
   if (flags->tls == TPS_TLS_OFF && files->certificate != NULL)
-    return refuse (error, "--tls-cert%s", without_tls);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "--tls-cert%s", without_tls);
   if (flags->tls == TPS_TLS_OFF && files->key != NULL)
-    return refuse (error, "--tls-key%s", without_tls);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "--tls-key%s", without_tls);
   if (flags->tls == TPS_TLS_OFF && files->authorities != NULL)
-    return refuse (error, "--tls-ca%s", without_tls);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "--tls-ca%s", without_tls);
   if (flags->tls == TPS_TLS_OFF && tps_arguments_get (arguments, "tls-min") != NULL)
-    return refuse (error, "--tls-min%s", without_tls);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "--tls-min%s", without_tls);
   return TRUE;
 }
 
@@ -485,11 +578,12 @@ check_http_addresses (const TpsServerFlags *flags, GError **error)
     address = find_open_address ((const gchar *const *) flags->http);
   if (address == NULL)
     return TRUE;
-  return refuse (error,
-                 "--http=%s: other hosts can reach this address, and HTTP is not encrypted: use a "
-                 "loopback address, use --access-file=FILE without --token-file, or accept the "
-                 "risk with --insecure",
-                 address);
+  return tps_fail (
+      error, TPS_ERROR_INVALID_ARGUMENT,
+      "--http=%s: other hosts can reach this address, and HTTP is not encrypted: use a "
+      "loopback address, use --access-file=FILE without --token-file, or accept the "
+      "risk with --insecure",
+      address);
 }
 
 static gboolean
@@ -503,15 +597,15 @@ finish (TpsServerFlags *flags, const gchar *addition, const TpsArguments *argume
     return FALSE;
   added = flags->serves_addition ? addition : NULL;
   if (flags->allow_plain_collectives && added == NULL)
-    return refuse (error,
-                   "--allow-plain-collectives needs the service Trainer of thriftps_trainer");
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "--allow-plain-collectives needs the service Trainer of thriftps_trainer");
   if (server->default_service == NULL)
     server->default_service = g_strdup (choose_default_service (plugin->services, added));
   else if (!g_strv_contains (plugin->services, server->default_service)
            && g_strcmp0 (server->default_service, added) != 0)
     return tps_arguments_refuse (arguments, "default-service", "one of --services", error);
   if (flags->faults != NULL && flags->faults[0] != NULL && !flags->enable_faults)
-    return refuse (error, "--fault needs --enable-faults");
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "--fault needs --enable-faults");
   if (plugin->model_server.min_trainers > plugin->parameter_server.n_trainers)
     return tps_arguments_refuse (arguments, "min-trainers", "1 to --ntrainer, 0 for all", error);
   if (!check_tls (flags, arguments, error)
@@ -519,7 +613,7 @@ finish (TpsServerFlags *flags, const gchar *addition, const TpsArguments *argume
       || !check_http_addresses (flags, error))
     return FALSE;
   if (flags->tracing.sampling > 0 && flags->otlp == NULL)
-    return refuse (error, "--trace-sampling needs --otlp=URL");
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "--trace-sampling needs --otlp=URL");
   flags->tracing.has_exporter = flags->otlp != NULL;
   if (tps_arguments_get (arguments, "slow-calls") == NULL && flags->http != NULL)
     flags->tracing.n_slow_calls = SLOW_CALLS_WITH_HTTP;
@@ -562,7 +656,7 @@ tps_server_flags_parse (const gchar *const *argv, const gchar *addition, TpsServ
   config = tps_arguments_get (arguments, "config");
   if (has (arguments, "help"))
     parsed.help = TRUE;
-  else if ((config != NULL && !tps_config_file_read (config, arguments, error))
+  else if ((config != NULL && !config_file_read (config, arguments, error))
            || !tps_arguments_apply (arguments, &parsed, error)
            || !finish (&parsed, addition, arguments, error))
     return FALSE;

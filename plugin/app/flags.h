@@ -59,11 +59,10 @@ typedef struct
   TpsServerOptions server;
 } TpsServerFlags;
 
-/* Parses the options in `argv`, which has the format of the argument of main() and ends with NULL,
- * and in the file of --config. `addition` is the name of the service that the program adds; NULL =
- * none. With --help, only `help` and `arguments` are set. Sets `flags` on
- * success only; the caller must clear them. Errors: INVALID_ARGUMENT, one line that names the
- * option. */
+/* Parses the options in `argv`, as the argument of main(), and in the file of --config. `addition`
+ * is the name of the service that the program adds, or NULL. With --help, only `help` and
+ * `arguments` are set. Sets `flags` on success only; the caller must clear them. Errors:
+ * INVALID_ARGUMENT, one line. */
 gboolean tps_server_flags_parse (const gchar *const *argv, const gchar *addition,
                                  TpsServerFlags *flags, GError **error);
 /* Returns TRUE if a server with these flags may listen on `addresses`, ended by NULL. Errors:

@@ -22,16 +22,13 @@ typedef struct
 TpsMemoryTrimmer tps_memory_trimmer (const TpsBudgets *budgets);
 
 /* Frees half of the kept buffers every five seconds. If the charge of the process has fallen by 16
- * MiB or more, returns freed memory to the system; also if the memory that no budget counts has
- * grown by 64 MiB or more, because the room of freed small blocks may have been charged again at
- * once. Must be called four times a second. Takes about 20 us, or milliseconds if memory is
- * returned. */
+ * MiB, or the memory that no budget counts has grown by 64 MiB, returns freed memory to the system.
+ * Must be called four times a second. Takes about 20 us, or milliseconds if memory is returned. */
 void tps_memory_trimmer_turn (TpsMemoryTrimmer *trimmer);
 
 /* Sets thresholds of the allocator, so that freed blocks of 512 KiB or more are returned to the
- * system at once. By default glibc raises these thresholds when large blocks are freed. Each of its
- * arenas then keeps up to 64 MiB that no budget counts. Must be called before other threads are
- * started. */
+ * system at once; glibc raises these thresholds, and each of its arenas then keeps up to 64 MiB
+ * that no budget counts. Must be called before other threads are started. */
 void tps_memory_trimmer_set_allocator (void);
 
 G_END_DECLS

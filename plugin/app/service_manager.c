@@ -47,19 +47,13 @@ tps_notifier_new (const gchar *address, GError **error)
 
   notifier->fd = -1;
   if (!fill_address (address, &notifier->manager, &notifier->n_bytes))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "NOTIFY_SOCKET=%s: expected an absolute path or @NAME of at most 107 bytes",
-                   address);
-      return NULL;
-    }
+    return tps_fail_null (
+        error, TPS_ERROR_INVALID_ARGUMENT,
+        "NOTIFY_SOCKET=%s: expected an absolute path or @NAME of at most 107 bytes", address);
   notifier->fd = socket (AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (notifier->fd < 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "NOTIFY_SOCKET=%s: no socket: %s", address, g_strerror (errno));
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_RESOURCE_EXHAUSTED, "NOTIFY_SOCKET=%s: no socket: %s",
+                          address, g_strerror (errno));
   return g_steal_pointer (&notifier);
 }
 
@@ -87,9 +81,7 @@ tps_notifier_send (TpsNotifier *notifier, const gchar *message)
 static gboolean
 refuse (const gchar *name, const gchar *value, const gchar *expected, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s=%s: expected %s", name, value,
-               expected);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s=%s: expected %s", name, value, expected);
 }
 
 gboolean

@@ -1,11 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The standalone server. It parses its flags, creates a TpsPlugin, listens, serves until SIGTERM or
- * SIGINT, drains, and ends. Another program can be this server with one more service.
- *
- * Exit codes: 0 after a signal; 1 if the server cannot serve, or its last write failed; 2 if a flag
- * is invalid.
- */
+/* The standalone server, and another program with one more service. Serves until SIGTERM or SIGINT,
+ * drains, and ends. Exit codes: 0 after a signal; 1 if the server cannot serve, or its last write
+ * failed; 2 if a flag is invalid. */
 
 #pragma once
 

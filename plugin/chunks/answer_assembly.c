@@ -25,13 +25,10 @@ tps_assembly_new (gint64 n_bytes, gint32 n_chunks, TpsBufferPool *bodies, GError
   TpsAssembly *assembly;
 
   if (n_bytes < 0 || n_chunks < 0 || n_chunks > n_bytes)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                   "the peer announced a reply of %" G_GINT64_FORMAT
-                   " bytes in %d chunks, which is impossible",
-                   n_bytes, n_chunks);
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_INTERNAL,
+                          "the peer announced a reply of %" G_GINT64_FORMAT
+                          " bytes in %d chunks, which is impossible",
+                          n_bytes, n_chunks);
   assembly = g_new0 (TpsAssembly, 1);
   assembly->n_bytes = n_bytes;
   assembly->n_chunks = n_chunks;
@@ -117,13 +114,10 @@ begin (TpsAssembly *assembly, gint32 n_chunks, gsize n_each_bytes, GError **erro
       assembly->n_bytes = (gint64) n_each_bytes * n_chunks;
     }
   else if (!tps_chunk_layout_is_possible (assembly->n_bytes, assembly->n_chunks, n_each_bytes))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                   "the peer announced %" G_GINT64_FORMAT " bytes in %d chunks, but the first "
-                   "chunk has %" G_GSIZE_FORMAT " bytes, which does not match these numbers",
-                   assembly->n_bytes, assembly->n_chunks, n_each_bytes);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INTERNAL,
+                     "the peer announced %" G_GINT64_FORMAT " bytes in %d chunks, but the first "
+                     "chunk has %" G_GSIZE_FORMAT " bytes, which does not match these numbers",
+                     assembly->n_bytes, assembly->n_chunks, n_each_bytes);
   assembly->n_each_bytes = n_each_bytes;
   tps_message_builder_init (&assembly->builder, (gsize) assembly->n_bytes, assembly->bodies);
   return TRUE;
@@ -140,11 +134,8 @@ feed (TpsAssembly *assembly, GBytes *bytes, GError **error)
     return FALSE;
   is_last = assembly->n_fed == assembly->n_chunks - 1;
   if (!tps_message_builder_feed (&assembly->builder, bytes, is_last, &why))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                   "the chunks of the reply do not form a message: %s", why->message);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INTERNAL, "the chunks of the reply do not form a message: %s",
+                     why->message);
   assembly->n_fed++;
   return TRUE;
 }

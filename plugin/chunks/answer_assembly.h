@@ -28,10 +28,10 @@ gint32 tps_assembly_ask (TpsAssembly *assembly);
 /* Marks all requested chunks that have not come as not requested. */
 void tps_assembly_ask_again (TpsAssembly *assembly);
 
-/* Adds a chunk, and takes a reference to its data if necessary. Errors: INTERNAL. `may_help` is
- * then TRUE if the caller may request the chunk again (after a wrong CRC), and FALSE if the reply
- * cannot be completed. A chunk that is already here, or that was not requested, changes nothing and
- * is not an error. So the caller must limit the time for a peer that sends only such chunks. */
+/* Adds a chunk, and takes a reference to its data if necessary. Errors: INTERNAL; `may_help` is
+ * TRUE if the chunk may be requested again (a wrong CRC), FALSE if the reply cannot be completed. A
+ * chunk that is here already, or was not requested, changes nothing: the caller must limit the time
+ * for a peer that sends only such chunks. */
 gboolean tps_assembly_put (TpsAssembly *assembly, const TpsChunk *chunk, gboolean *may_help,
                            GError **error);
 

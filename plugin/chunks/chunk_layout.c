@@ -137,13 +137,6 @@ tps_message_builder_clear (TpsMessageBuilder *builder)
   g_clear_pointer (&builder->message, tps_message_free);
 }
 
-static gboolean
-refuse (GError **error, const gchar *what)
-{
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_PROTOCOL, what);
-  return FALSE;
-}
-
 gboolean
 tps_message_builder_feed (TpsMessageBuilder *builder, GBytes *bytes, gboolean is_last,
                           GError **error)
@@ -154,12 +147,12 @@ tps_message_builder_feed (TpsMessageBuilder *builder, GBytes *bytes, gboolean is
   for (; n_left > 0; next += n_consumed, n_left -= n_consumed)
     {
       if (builder->message != NULL)
-        return refuse (error, "bytes follow the end of the message");
+        return tps_fail (error, TPS_ERROR_PROTOCOL, "bytes follow the end of the message");
       if (!tps_scanner_feed (builder->scanner, next, n_left, &n_consumed, error))
         return FALSE;
       builder->message = tps_scanner_take (builder->scanner);
     }
   if (is_last && builder->message == NULL)
-    return refuse (error, "the message is incomplete after the last chunk");
+    return tps_fail (error, TPS_ERROR_PROTOCOL, "the message is incomplete after the last chunk");
   return TRUE;
 }

@@ -58,13 +58,11 @@ tps_transfer_new (const gchar *name, gint64 n_bytes, gint32 n_chunks, TpsBufferP
   TpsTransfer *transfer;
 
   if (n_bytes <= 0 || n_chunks <= 0 || n_chunks > n_bytes)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%" G_GINT64_FORMAT " bytes in %d chunks: expected at least 1 byte and 1 chunk, "
-                   "and no more chunks than bytes",
-                   n_bytes, n_chunks);
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_INVALID_ARGUMENT,
+                          "%" G_GINT64_FORMAT
+                          " bytes in %d chunks: expected at least 1 byte and 1 chunk, "
+                          "and no more chunks than bytes",
+                          n_bytes, n_chunks);
   transfer = allocate (name, TPS_TRANSFER_RECEIVING);
   transfer->n_bytes = n_bytes;
   transfer->n_chunks = n_chunks;
@@ -171,10 +169,9 @@ check_numbers (const TpsTransfer *transfer, const TpsChunk *chunk, GError **erro
 {
   if (chunk->count == transfer->n_chunks && chunk->index >= 0 && chunk->index < chunk->count)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "chunk %d of %d: transfer %s was begun with %d chunks", chunk->index, chunk->count,
-               transfer->name, transfer->n_chunks);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "chunk %d of %d: transfer %s was begun with %d chunks", chunk->index,
+                   chunk->count, transfer->name, transfer->n_chunks);
 }
 
 static gboolean
@@ -190,11 +187,10 @@ check_length (const TpsTransfer *transfer, const TpsChunk *chunk, GError **error
   if (tps_chunk_layout_is_possible (layout.n_bytes, layout.n_chunks, layout.n_each_bytes)
       && n_bytes == tps_chunk_layout_get_length (&layout, chunk->index))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "chunk %d of %d has %" G_GSIZE_FORMAT " bytes, which does not fit a message of "
-               "%" G_GINT64_FORMAT " bytes: all chunks but the last must have the same length",
-               chunk->index, chunk->count, n_bytes, transfer->n_bytes);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "chunk %d of %d has %" G_GSIZE_FORMAT " bytes, which does not fit a message of "
+                   "%" G_GINT64_FORMAT " bytes: all chunks but the last must have the same length",
+                   chunk->index, chunk->count, n_bytes, transfer->n_bytes);
 }
 
 TpsChunkVerdict
@@ -222,12 +218,9 @@ tps_transfer_feed (TpsTransfer *transfer, const TpsChunk *chunk, GError **error)
   gboolean is_last = chunk->index == transfer->n_chunks - 1;
 
   if (!tps_message_builder_feed (&transfer->builder, chunk->data.received, is_last, &why))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "transfer %s holds no message in binary protocol: %s", transfer->name,
-                   why->message);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "transfer %s holds no message in binary protocol: %s", transfer->name,
+                     why->message);
   transfer->n_each_bytes = MAX (transfer->n_each_bytes, g_bytes_get_size (chunk->data.received));
   transfer->n_fed++;
   return TRUE;
@@ -247,19 +240,13 @@ TpsMessage *
 tps_transfer_take_call (TpsTransfer *transfer, GError **error)
 {
   if (transfer->state == TPS_TRANSFER_RECEIVING)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "chunks of transfer %s are missing: %d of %d are there", transfer->name,
-                   transfer->n_received, transfer->n_chunks);
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_INVALID_ARGUMENT,
+                          "chunks of transfer %s are missing: %d of %d are there", transfer->name,
+                          transfer->n_received, transfer->n_chunks);
   if (transfer->builder.message->kind != TPS_MESSAGE_CALL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "transfer %s holds a message of type %d, expected a call (1)", transfer->name,
-                   (gint) transfer->builder.message->kind);
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_INVALID_ARGUMENT,
+                          "transfer %s holds a message of type %d, expected a call (1)",
+                          transfer->name, (gint) transfer->builder.message->kind);
   set_state (transfer, TPS_TRANSFER_RUNNING);
   return g_steal_pointer (&transfer->builder.message);
 }

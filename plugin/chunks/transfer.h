@@ -5,12 +5,9 @@
  *
  *   RECEIVING --last chunk--> COMPLETE --take_call--> RUNNING --answer--> ANSWERED
  *
- * A chunk takes three steps: check, feed and advance. The first two take long, and need no lock,
- * but only one thread at a time may check and feed a transfer. `advance` and all other functions
- * must be called with the lock held that guards the transfer. Chunks are fed into a scanner as they
- * come, so the message is in its final place after the last chunk: each large tensor is in a
- * separate buffer, and was copied only once.
- */
+ * A chunk takes three steps: check, feed and advance. The first two take long and need no lock, but
+ * only one thread at a time; all other functions must be called with the lock that guards the
+ * transfer. Chunks are fed into a scanner, so each large tensor is copied only once. */
 
 #pragma once
 

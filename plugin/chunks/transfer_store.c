@@ -168,11 +168,10 @@ check_size (const TpsTransferStore *store, gsize n_bytes, GError **error)
 {
   if (n_bytes <= store->options.max_bytes)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "a transfer of %" G_GSIZE_FORMAT " bytes exceeds the limit of all transfers, "
-               "%" G_GSIZE_FORMAT " bytes",
-               n_bytes, store->options.max_bytes);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "a transfer of %" G_GSIZE_FORMAT " bytes exceeds the limit of all transfers, "
+                   "%" G_GSIZE_FORMAT " bytes",
+                   n_bytes, store->options.max_bytes);
 }
 
 /* Removes the transfers that give way, but only if there is enough room without them. */
@@ -234,11 +233,10 @@ make_place (TpsTransferStore *store, const TpsTransferNeed *need, GError **error
 
   if (find_room (store, &room, need->dropped))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "no room for another transfer: %u of the %u places belong to the tenant of the "
-               "caller, which must leave as many to others, and others may have the rest",
-               n_own, store->options.max_transfers);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "no room for another transfer: %u of the %u places belong to the tenant of the "
+                   "caller, which must leave as many to others, and others may have the rest",
+                   n_own, store->options.max_transfers);
 }
 
 /* Makes room for `n_bytes` more of `asking`, or, if it is NULL, for a new transfer with them. */
@@ -286,12 +284,10 @@ static TpsTransfer *
 resume (Entry *entry, gint64 n_bytes, gint32 n_chunks, GError **error)
 {
   if (entry->ended || !tps_transfer_is_of (entry->transfer, n_bytes, n_chunks))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-                   "transfer %s exists with another size or count, or is ending: choose a new name",
-                   tps_transfer_get_name (entry->transfer));
-      return NULL;
-    }
+    return tps_fail_null (
+        error, TPS_ERROR_ALREADY_EXISTS,
+        "transfer %s exists with another size or count, or is ending: choose a new name",
+        tps_transfer_get_name (entry->transfer));
   return entry->transfer;
 }
 

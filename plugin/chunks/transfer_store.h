@@ -57,10 +57,9 @@ typedef struct
   GPtrArray *dropped; /* references to the transfers that gave way are added to it */
 } TpsTransferNeed;
 
-/* Creates a transfer, or finds the one of this name that was begun with the same numbers; borrowed.
- * Errors: INVALID_ARGUMENT (impossible numbers); ALREADY_EXISTS if a transfer of this name has
- * different numbers, or is ending; RESOURCE_EXHAUSTED, with retry_after_ms if there may be room
- * later. */
+/* Creates a transfer, or finds the one of this name and numbers; borrowed. Errors: INVALID_ARGUMENT
+ * (impossible numbers); ALREADY_EXISTS (different numbers, or it is ending); RESOURCE_EXHAUSTED,
+ * with retry_after_ms if there may be room later. */
 TpsTransfer *tps_transfer_store_begin (TpsTransferStore *store, const gchar *name, gint64 n_bytes,
                                        gint32 n_chunks, const TpsTransferNeed *need,
                                        GError **error);

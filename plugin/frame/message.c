@@ -54,11 +54,8 @@ tps_message_charge (TpsMessage *message, gsize n_bytes, GError **error)
 
   if (!g_size_checked_add (&n_held, message->n_bytes_held, n_bytes)
       || n_held > G_MAXSIZE - MAX_CHARGE_STEP_BYTES)
-    {
-      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                           "a message is larger than the address space");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                     "a message is larger than the address space");
   if (n_held > message->n_bytes_free + message->charge.n_bytes
       && !tps_charge_set (&message->charge,
                           n_held + MIN (n_held / 2, MAX_CHARGE_STEP_BYTES) - message->n_bytes_free,

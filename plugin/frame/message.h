@@ -134,11 +134,9 @@ void tps_message_free (TpsMessage *message);
  * header pairs and context of `message`. The caller owns the result. */
 TpsMessage *tps_message_new_like (const TpsMessage *message);
 
-/* Returns the value of the header `name` in the sender's THeader frame or, if it is not there, in
- * the message's context; NULL if there is none. The value is UTF-8, and borrowed while the message
- * lives. Messages in other frames have no headers of their own, and a message whose memory was
- * refused (n_bytes_refused) may have lost its headers. Keys are compared byte by byte. Thread:
- * any. */
+/* Returns the value of the header `name` in the sender's THeader frame or else in the message's
+ * context; NULL if there is none. UTF-8, borrowed from the message. A message whose memory was
+ * refused (n_bytes_refused) may have lost its headers. Thread: any. */
 const gchar *tps_message_get_header (const TpsMessage *message, const gchar *name);
 
 /* Returns memory for `n_bytes` of headers, borrowed from the message; called by the scanner only.

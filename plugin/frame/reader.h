@@ -11,9 +11,8 @@
  *   tps_reader_struct_end (in);
  *
  * After an error, a reader stays bad: values are 0, NULL or empty, and structs have no more fields.
- * The scanner has checked the message, so a reader becomes bad only if a decoder reads a value as a
- * different type, or reads a value that was dropped (TpsMessage.n_bytes_refused).
- */
+ * The scanner has checked the message, so this happens only if a value is read as a different type,
+ * or was dropped (TpsMessage.n_bytes_refused). */
 
 #pragma once
 

@@ -58,11 +58,10 @@ typedef struct
 TpsScanner *tps_scanner_new (const TpsScannerOptions *options);
 void tps_scanner_free (TpsScanner *scanner);
 
-/* Consumes bytes up to the end of a message or the start of a body, and sets `n_consumed`. The
- * caller must feed the remaining bytes again, after tps_scanner_take() at the end of a message.
- * Bytes of a body that the caller has already received may be fed as well; they are copied. Errors:
- * TPS_ERROR_PROTOCOL, with the defect, or TPS_ERROR_RESOURCE_EXHAUSTED if a message exceeds a
- * limit; the connection must then be closed. */
+/* Consumes bytes up to the end of a message or the start of a body, and sets `n_consumed`; the rest
+ * must be fed again, after tps_scanner_take() at the end of a message. Bytes of a body may be fed
+ * as well; they are copied. Errors: PROTOCOL, with the defect, or RESOURCE_EXHAUSTED if a message
+ * exceeds a limit; the connection must then be closed. */
 gboolean tps_scanner_feed (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes,
                            gsize *n_consumed, GError **error);
 

@@ -211,10 +211,6 @@ TpsScanStep tps_scan_begin_container (TpsScanner *scanner, gboolean is_map, cons
 /* Creates the next message and charges for it. */
 void tps_scan_begin_message (TpsScanner *scanner);
 
-/* Steps for the header of a THeader frame (scan_header.c). They set the codec. */
-TpsScanStep tps_scan_step_theader (TpsScanner *scanner, TpsScanInput *in);
-TpsScanStep tps_scan_step_info (TpsScanner *scanner, TpsScanInput *in);
-
 /* Steps that do not depend on the protocol. */
 TpsScanStep tps_scan_step_name (TpsScanner *scanner, TpsScanInput *in);
 TpsScanStep tps_scan_step_raw (TpsScanner *scanner, TpsScanInput *in);

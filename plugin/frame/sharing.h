@@ -1,13 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The interface of a message to the shared memory of its connection (thrift/memory.thrift).
- *
- * One TpsSharing belongs to one message. For an outgoing message, it copies large tensors into
- * shared memory, so that the message carries slices instead of bytes. For an incoming message, it
- * finds the bytes of slices. plugin/memory/segment_registry.h implements it for the server, and
- * plugin/memory/segment_pool.h for the client. A message without a TpsSharing carries its tensors
- * inline.
- */
+/* The interface of one message to the shared memory of its connection (thrift/memory.thrift). For
+ * an outgoing message, a TpsSharing copies large tensors into shared memory, so that the message
+ * carries slices; for an incoming one, it finds the bytes of slices. segment_registry.h implements
+ * it for the server, segment_pool.h for the client. Without one, tensors are inline. */
 
 #pragma once
 
@@ -43,11 +39,10 @@ typedef struct
    * incoming message. */
   gboolean (*place) (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedSlice *slice);
 
-  /* Returns the bytes of a slice as a buffer, which the caller owns. The buffer must not be written
-   * to, and the peer may change its contents at any time; tps_buffer_is_shared() is TRUE, or
-   * tps_buffer_get_device() returns the device of the memory. Errors: INVALID_ARGUMENT if there is
-   * no such segment, or if the slice exceeds the segment or is not aligned. NULL in the sharing of
-   * an outgoing message. Thread: any. */
+  /* Returns the bytes of a slice as a buffer, owned by the caller, which must not be written to and
+   * which the peer may change at any time (tps_buffer_is_shared(), or on a device). Errors:
+   * INVALID_ARGUMENT (no such segment; outside it; not aligned). NULL in the sharing of an outgoing
+   * message. Thread: any. */
   TpsBuffer *(*resolve) (TpsSharing *sharing, const TpsSharedSlice *slice, GError **error);
 
   /* Take and release a reference. Thread: any. */

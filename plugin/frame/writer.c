@@ -198,9 +198,8 @@ grow_to (TpsWriter *out, gsize n_allocated, GError **error)
   if (head == NULL)
     {
       charge_all (out, out->n_allocated, NULL);
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "no memory for a message of %" G_GSIZE_FORMAT " bytes", n_allocated);
-      return FALSE;
+      return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                       "no memory for a message of %" G_GSIZE_FORMAT " bytes", n_allocated);
     }
   out->n_allocated = n_allocated;
   out->head = head;
@@ -475,12 +474,9 @@ tps_writer_message_end (TpsWriter *out, GError **error)
   if (out->framed)
     n_bytes -= FRAME_LENGTH_BYTES;
   if (out->too_long || n_bytes > G_MAXINT32)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "a message has %" G_GSIZE_FORMAT " bytes; at most %d can be sent", n_bytes,
-                   G_MAXINT32);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                     "a message has %" G_GSIZE_FORMAT " bytes; at most %d can be sent", n_bytes,
+                     G_MAXINT32);
   frame_length = GUINT32_TO_BE ((guint32) n_bytes);
   if (out->framed)
     memcpy (out->head, &frame_length, sizeof frame_length);
@@ -494,13 +490,10 @@ tps_writer_message_end_transferred (TpsWriter *out, GError **error)
   if (!check_failure (out, error))
     return FALSE;
   if (out->impossible)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "a tensor or a list of the message is longer than %d, the limit of the %s "
-                   "protocol",
-                   G_MAXINT32, out->compact ? "compact" : "binary");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                     "a tensor or a list of the message is longer than %d, the limit of the %s "
+                     "protocol",
+                     G_MAXINT32, out->compact ? "compact" : "binary");
   out->n_skipped = out->n_prefix;
   compute_pieces (out);
   return TRUE;
@@ -592,7 +585,7 @@ tps_writer_binary_pieces (TpsWriter *out, const struct iovec *pieces, guint n_pi
       splice_bytes (out, pieces[i].iov_base, pieces[i].iov_len, NULL);
 }
 
-/* ---- header of a THeader frame (layout: scan_header.c) -------------------------------------- */
+/* ---- header of a THeader frame (layout: scan.c) -------------------------------------- */
 
 #define HEADER_MAGIC 0x0fff
 #define HEADER_FIXED_BYTES 14 /* with the frame's length before it */

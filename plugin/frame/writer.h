@@ -1,12 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Writes one message in binary or compact protocol, framed or not, as a list of pieces for
- * scatter-gather output.
- *
- * Large binaries are not copied: the writer holds a reference to their buffer (or borrows them,
- * with tps_writer_binary_borrowed()), and they are sent from their own memory. A writer may be
- * reset and used again. Not thread-safe.
- */
+ * scatter-gather output. Large binaries are referenced (or borrowed, with
+ * tps_writer_binary_borrowed()), not copied. A writer may be reset and used again. Not
+ * thread-safe. */
 
 #pragma once
 
@@ -35,21 +32,19 @@ void tps_writer_free (TpsWriter *out);
  * 16 KiB of its own memory for reuse. */
 void tps_writer_reset (TpsWriter *out, TpsProtocolKind protocol, gboolean framed);
 
-/* Charges `budget` for the writer and the bytes that it copies, until the writer is freed or reset.
- * Takes a reference to `budget`. Borrowed and referenced bytes are not charged here. The memory
- * that the writer has at the time of the call is charged only if there is room, because a small
- * reply must be sent even if the budget is exhausted. If a message then needs memory beyond the
- * budget, the message fails; see tps_writer_fail(). */
+/* Charges `budget`, to which a reference is taken, for the writer and the bytes that it copies,
+ * until it is freed or reset. The memory that it has now is charged only if there is room, because
+ * a small reply must be sent even without. A message that needs more fails; see
+ * tps_writer_fail(). */
 void tps_writer_set_budget (TpsWriter *out, TpsBudget *budget);
 
 /* Makes the writer send the framed message in a THeader frame with this sequence id. Must be called
  * before tps_writer_message_begin(). */
 void tps_writer_set_header (TpsWriter *out, gint32 seqid);
 
-/* Adds a key/value pair to the header of the THeader frame; both strings are copied. Must be called
- * between tps_writer_set_header() and tps_writer_message_begin(). The strings must be UTF-8, a key
- * must not occur twice, and all pairs together must not exceed TPS_MESSAGE_MAX_HEADER_BYTES and
- * TPS_MESSAGE_MAX_HEADERS. */
+/* Adds a key/value pair, which is copied, to the header of the THeader frame, between
+ * tps_writer_set_header() and tps_writer_message_begin(). UTF-8; keys must not repeat; all together
+ * at most TPS_MESSAGE_MAX_HEADER_BYTES and TPS_MESSAGE_MAX_HEADERS. */
 void tps_writer_add_header (TpsWriter *out, const gchar *key, const gchar *value);
 
 /* Returns a list node whose data is the writer, borrowed from the writer. With this node, a GQueue
@@ -65,11 +60,10 @@ void tps_writer_message_begin (TpsWriter *out, const gchar *name, TpsMessageKind
  * frame; the error of tps_writer_fail(). */
 gboolean tps_writer_message_end (TpsWriter *out, GError **error);
 
-/* Ends a message of any length that is sent as a transfer (thrift/chunks.thrift): it has no frame
- * length or header, and its binaries may have 2^31 bytes and more. May also be called after
- * tps_writer_message_end(), even if that call failed. Errors: TPS_ERROR_RESOURCE_EXHAUSTED if a
- * list has more than 2^31 - 1 elements or, in compact protocol, a binary more than 2^31 - 1 bytes;
- * the error of tps_writer_fail(). */
+/* Ends a message of any length that is sent as a transfer (thrift/chunks.thrift): without frame
+ * length or header; binaries may have 2^31 bytes and more. May follow tps_writer_message_end(),
+ * even if that failed. Errors: RESOURCE_EXHAUSTED (a list or, in compact protocol, a binary of 2^31
+ * or more); that of tps_writer_fail(). */
 gboolean tps_writer_message_end_transferred (TpsWriter *out, GError **error);
 
 /* Begin and end a struct, and begin one of its fields, whose value must be written next. */

@@ -1,20 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* An HTTP server beside the Thrift server of a TpsPlugin: health, metrics, and reports in JSON, for
- * monitoring, programs and people. API.md documents its responses.
- *
- *   TpsHttpOptions options = { .plugin = plugin, .server = server };
- *
- *   http = tps_http_new (&options);
- *   tps_http_add_endpoint (http, &endpoint);                 further paths
- *   tps_http_listen (http, "127.0.0.1:8080", &error) && tps_http_start (http, &error);
- *   ...
- *   tps_server_stop (server);                                /readyz reports "draining"
- *   tps_http_free (http);                                    before `server` and `plugin`
- *
- * The HTTP server has one thread with its own main context. Its requests run neither on event loops
- * nor on workers.
- */
+/* An HTTP server beside the Thrift server of a TpsPlugin: health, metrics, and reports in JSON
+ * (API.md). It has one thread with its own main context; requests run neither on event loops nor on
+ * workers. It must be freed before its server and plugin. */
 
 #pragma once
 

@@ -1,11 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A path of the HTTP server, and the function that handles its requests, GET and HEAD.
- *
- * A handler runs on the HTTP thread, as do all functions below. It must respond before it returns,
- * and should not take longer than a few milliseconds: it delays other HTTP requests, but no calls
- * of Thrift clients.
- */
+/* A path of the HTTP server, and the function that handles its requests, GET and HEAD, on the HTTP
+ * thread. A handler must respond before it returns, within a few milliseconds: it delays other HTTP
+ * requests, but no calls of Thrift clients. */
 
 #pragma once
 

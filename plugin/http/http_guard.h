@@ -17,16 +17,15 @@ G_BEGIN_DECLS
 #define TPS_HTTP_MAX_BODY_BYTES 4096
 #define TPS_HTTP_MAX_REQUEST_BYTES (TPS_HTTP_MAX_HEAD_BYTES + TPS_HTTP_MAX_BODY_BYTES)
 
-/* Examines `bytes`, the beginning of a connection; a 0 byte must follow them. Returns 200 if they
- * begin with a whole request, and sets `n_request` to its size; 0 if the request is incomplete and
- * `n_bytes` is less than TPS_HTTP_MAX_REQUEST_BYTES; otherwise the status of the refusal. A 0 byte
- * in the request, and %00 in its first line, are refused, because texts would end there. */
+/* Examines `bytes`, the beginning of a connection, before a 0 byte. Returns 200 and sets
+ * `n_request` if a whole request begins there; 0 if it is incomplete and below
+ * TPS_HTTP_MAX_REQUEST_BYTES; otherwise the status of the refusal. A 0 byte, or %00 in the first
+ * line, is refused. */
 guint tps_http_guard_examine (const gchar *bytes, gsize n_bytes, gsize *n_request);
 
-/* Returns TRUE if the Host header `host` may refer to this server. A page of another site can make
- * a browser send requests to this server if the name of that site resolves to this host ("DNS
- * rebinding"); the header then contains that name. Accepts IP addresses, localhost, and the names
- * in `names` (ended by NULL; NULL = none), each with or without a port. */
+/* Returns TRUE if the Host header `host` may refer to this server: an IP address, localhost, or one
+ * of `names` (ended by NULL; may be NULL), with or without a port. A page of another site, whose
+ * name resolves to this host ("DNS rebinding"), sends its own name. */
 gboolean tps_http_guard_accepts_host (const gchar *host, const gchar *const *names);
 
 /* Returns TRUE if the peer is on this machine: its address is a Unix socket or a loopback

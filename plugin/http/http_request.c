@@ -209,11 +209,7 @@ authorize (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *path
   if (right == TPS_RIGHT_OPEN)
     return TRUE;
   if (!rules->serves_others && !tps_http_connection_is_local (request->connection))
-    {
-      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_PERMISSION_DENIED,
-                           "the peer is on another machine");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_PERMISSION_DENIED, "the peer is on another machine");
   return rules->access == NULL || ask_rules (request, rules->access, path, right, principal, error);
 }
 

@@ -1,16 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Common segments: memory of a server that several connections map, for tensors that many clients
- * receive. Such a tensor is written once, and all of these clients read it in place. A reply that
- * contains it copies no elements.
+ * receive. Such a tensor is written once, and all of them read it in place.
  *
  * tps_common_segments_alloc() is the source of a buffer pool, so each segment holds one buffer at a
- * time. The pool uses a segment again when the last reference to its buffer has been released; a
- * connection keeps a reference while its client reads. A client that has mapped a segment can read
- * all later contents of it, so these segments must not be used where clients have different rights.
- *
- * Both types are reference-counted, because buffers and connections keep segments. Thread: any.
- */
+ * time, and is used again after its last reference; a connection keeps one while its client reads.
+ * A client that has mapped a segment can read all its later contents: not for clients with
+ * different rights. Both types are reference-counted. Thread: any. */
 
 #pragma once
 
@@ -28,9 +24,8 @@ TpsCommonSegments *tps_common_segments_ref (TpsCommonSegments *self);
 void tps_common_segments_unref (TpsCommonSegments *self);
 
 /* Implements TpsBufferSource.alloc; `self` is the TpsCommonSegments. Creates a segment with a
- * buffer of `n_bytes`, which the caller owns. The size of the segment is the size that a client
- * requests for a reply with one tensor of `n_bytes`: a power of two, 1 MiB or more. The source
- * should therefore have `powers_of_two`. Errors: RESOURCE_EXHAUSTED. */
+ * buffer of `n_bytes`, owned by the caller, of the size that a client requests for a reply with one
+ * such tensor: a power of two, 1 MiB or more (`powers_of_two`). Errors: RESOURCE_EXHAUSTED. */
 TpsBuffer *tps_common_segments_alloc (gpointer self, gsize n_bytes, GError **error);
 
 /* Returns TRUE if there is a segment; a snapshot. */

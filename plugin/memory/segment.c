@@ -71,12 +71,9 @@ map (TpsSegmentUse use, gsize n_bytes, gint fd, gboolean writable, GError **erro
   gpointer data = mmap (NULL, n_bytes, protection, MAP_SHARED, fd, 0);
 
   if (data == MAP_FAILED)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "cannot map %" G_GSIZE_FORMAT " bytes of shared memory: %s", n_bytes,
-                   g_strerror (errno));
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                          "cannot map %" G_GSIZE_FORMAT " bytes of shared memory: %s", n_bytes,
+                          g_strerror (errno));
   prepare_pages (data, n_bytes);
   return segment_new (use, n_bytes, data);
 }
@@ -132,10 +129,9 @@ tps_segment_check_read_only (gint fd, GError **error)
 
   if (seals >= 0 && (seals & F_SEAL_FUTURE_WRITE) != 0)
     return TRUE;
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                       "this kernel cannot keep clients from writing to shared memory (5.1 or "
-                       "later can)");
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_UNAVAILABLE,
+                   "this kernel cannot keep clients from writing to shared memory (5.1 or "
+                   "later can)");
 }
 
 static void

@@ -33,10 +33,9 @@ typedef struct TpsSegment TpsSegment;
  * G_MAXSIZE if the result overflows. */
 gsize tps_segment_round_size (TpsSegmentKind kind, gsize n_bytes);
 
-/* The server's side: creates a file of zeros, maps and seals it, and returns the segment, which the
- * caller owns. Allocates all pages, so later accesses cannot fail with SIGBUS. Sets `fd` to the
- * descriptor, which belongs to the caller and must be closed after it has been sent. Errors:
- * RESOURCE_EXHAUSTED. */
+/* The server's side: creates a file of zeros, maps and seals it, and returns the segment, owned by
+ * the caller. Allocates all pages, so later accesses cannot fail with SIGBUS. `fd`, owned by the
+ * caller, must be closed after it has been sent. Errors: RESOURCE_EXHAUSTED. */
 TpsSegment *tps_segment_create (TpsSegmentUse use, gsize n_bytes, gint *fd, GError **error);
 
 /* Checks that `fd`, which tps_segment_create() returned for ANSWERS, cannot be mapped for writing.
@@ -48,10 +47,9 @@ gboolean tps_segment_check_read_only (gint fd, GError **error);
  * `fd`. Errors: INTERNAL if the file violates memory.thrift, RESOURCE_EXHAUSTED. */
 TpsSegment *tps_segment_open (TpsSegmentUse use, gsize n_bytes, gint fd, GError **error);
 
-/* The server's side: allocates memory of `device`, which must be able to export it, fills the
- * memory with zeros, and returns the segment, which the caller owns. Sets `handle`
- * [TPS_EXPORT_HANDLE_BYTES], with which the client opens the memory. May block. Errors:
- * RESOURCE_EXHAUSTED, UNAVAILABLE, DEVICE_LOST. */
+/* The server's side: allocates zeroed memory of `device`, which must be able to export it, and
+ * returns the segment, owned by the caller, and `handle` [TPS_EXPORT_HANDLE_BYTES], with which the
+ * client opens it. May block. Errors: RESOURCE_EXHAUSTED, UNAVAILABLE, DEVICE_LOST. */
 TpsSegment *tps_segment_create_exported (TpsDevice *device, TpsSegmentUse use, gsize n_bytes,
                                          guint8 *handle, GError **error);
 

@@ -931,11 +931,10 @@ check_size (gint64 n_bytes, gsize n_asked, GError **error)
 {
   if (n_bytes >= 0 && (gsize) n_bytes == n_asked)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-               "the server opened a segment of %" G_GINT64_FORMAT " bytes where %" G_GSIZE_FORMAT
-               " were requested",
-               n_bytes, n_asked);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INTERNAL,
+                   "the server opened a segment of %" G_GINT64_FORMAT
+                   " bytes where %" G_GSIZE_FORMAT " were requested",
+                   n_bytes, n_asked);
 }
 
 /* Checks and maps the received file. The lock is not held during the mapping, because filling page
@@ -951,11 +950,8 @@ open_sent (TpsSegmentPool *pool, gint64 n_bytes, GError **error)
   pool->descriptor = -1;
   tps_mutex_unlock (&pool->lock);
   if (fd < 0)
-    {
-      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                           "the server opened a segment but sent no file descriptor for it");
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_INTERNAL,
+                          "the server opened a segment but sent no file descriptor for it");
   if (check_size (n_bytes, pool->n_opening_bytes, error))
     segment = tps_segment_open (pool->opening_use, pool->n_opening_bytes, fd, error);
   close (fd);

@@ -1,22 +1,18 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The client's side of the memory that one connection shares with its server: the segments, their
- * owners, and the choice of the next segment to open. See thrift/memory.thrift for the rules of
- * both sides.
+ * owners, and the choice of the next segment. See thrift/memory.thrift for the rules.
  *
  * The pool is a state machine without clock, socket and thread. It returns the next request to the
  * server (tps_segment_pool_next ()), and the caller must report the result. No function waits for
  * room: tensors without room are sent inline, and their sizes determine the next segment.
  *
- * Tensors in memory of a device use segments of kind CUDA_IPC. A pool has such segments on one
- * device only: `lookup_device`, for results of lookups, or else the device of the first such
- * tensor, for gradients and averages. Segments of both kinds are opened only after tensors found no
- * room.
+ * Tensors in memory of a device use segments of kind CUDA_IPC, on one device only: `lookup_device`,
+ * for results of lookups, or else that of the first such tensor.
  *
- * Replies of the server cannot cause accesses outside of a segment, except that the size of a
- * device's memory cannot be checked. Reference-counted, because calls and buffers of replies keep
- * the pool after the connection has closed. Thread: any, unless said otherwise.
- */
+ * Replies cannot cause accesses outside of a segment, except that the size of a device's memory
+ * cannot be checked. Reference-counted: calls and buffers keep the pool. Thread: any, unless said
+ * otherwise. */
 
 #pragma once
 
@@ -74,11 +70,10 @@ typedef struct
   gboolean for_lookups; /* OPEN: of open_lookup_segment */
 } TpsSegmentRequest;
 
-/* Fills in the next request, which the caller must send and then clear. Returns FALSE if there is
- * no request now. At most one request of each TpsSegmentAsk is pending at a time. When a request
- * has ended, the caller must report its result with one of the functions below, unless the pool has
- * been shut down. Requests may end in any order, but they must be sent in the order of the calls of
- * this function, and before any later call of the connection. */
+/* Fills in the next request, which the caller must send and clear; FALSE if there is none. At most
+ * one of each TpsSegmentAsk is pending. Its result must be reported with one of the functions
+ * below, unless the pool is shut down. Requests must be sent in the order of these calls, and
+ * before any later call of the connection; they may end in any order. */
 gboolean tps_segment_pool_next (TpsSegmentPool *pool, TpsSegmentRequest *request);
 void tps_segment_request_clear (TpsSegmentRequest *request);
 
@@ -96,18 +91,16 @@ void tps_segment_pool_offer_failed (TpsSegmentPool *pool);
  * request expects one; the server must then not be trusted. */
 gboolean tps_segment_pool_add_descriptor (TpsSegmentPool *pool, gint fd);
 
-/* Reports the result of OPEN: the server has opened segment `id`. Uses the descriptor that was
- * received earlier, or `handle` [TPS_EXPORT_HANDLE_BYTES]; NULL = the reply had no handle. Returns
- * FALSE if the segment cannot be used: it will be closed, and no further segments of its kind are
- * opened. May block for memory of a device. Errors: INTERNAL, RESOURCE_EXHAUSTED, CONNECTION_LOST
- * (the pool is shut down); for memory of a device also UNAVAILABLE, DEVICE_LOST. */
+/* Reports that the server has opened segment `id`, with the descriptor received earlier or `handle`
+ * [TPS_EXPORT_HANDLE_BYTES], which may be NULL. Returns FALSE if the segment cannot be used: it
+ * will be closed, and no more of its kind are opened. May block for memory of a device. Errors:
+ * INTERNAL, RESOURCE_EXHAUSTED, CONNECTION_LOST (shut down), UNAVAILABLE, DEVICE_LOST. */
 gboolean tps_segment_pool_opened (TpsSegmentPool *pool, gint64 id, gint64 n_bytes,
                                   const guint8 *handle, GError **error);
 
-/* Reports that OPEN failed. If `later` is TRUE, the server had no room, and the request is repeated
- * after further demands. If it is FALSE, no more segments of the kind are opened; but if
- * COMMON_ANSWERS were refused, ANSWERS are requested instead. Returns TRUE if more segments of the
- * kind may be opened. */
+/* Reports that OPEN failed: `later`, the request is repeated after further demands; otherwise no
+ * more segments of the kind are opened, but ANSWERS after refused COMMON_ANSWERS. Returns TRUE if
+ * more of the kind may be opened. */
 gboolean tps_segment_pool_open_failed (TpsSegmentPool *pool, gboolean later);
 
 /* Returns TRUE if tensors in memory of `device` may find room, now or after a segment has been
@@ -128,12 +121,11 @@ TpsSharing *tps_segment_pool_lease (TpsSegmentPool *pool);
  * demands for segments. */
 void tps_segment_lease_written (TpsSharing *sharing);
 
-/* Claims a free segment for REQUESTS, and returns a buffer of `n_bytes` in it, which the caller
- * owns. Calls on this connection place tensors of the buffer without a copy if their offsets are
- * multiples of TPS_SHARING_ALIGNMENT. The caller must not change the bytes of a call before the
- * call has ended. The buffer stays valid after the connection has closed. Returns NULL if `n_bytes`
- * is less than TPS_SHARING_MIN_BYTES, if the pool is shut down, or if no segment of a suitable size
- * is free; in the last case, a segment is demanded. */
+/* Claims a free segment for REQUESTS, and returns a buffer of `n_bytes` in it, owned by the caller,
+ * which may outlive the connection. Calls on this connection place its tensors without a copy at
+ * multiples of TPS_SHARING_ALIGNMENT; the bytes must not change until the call has ended. NULL if
+ * `n_bytes` is less than TPS_SHARING_MIN_BYTES, the pool is shut down, or no segment is free, which
+ * is a demand. */
 TpsBuffer *tps_segment_pool_claim (TpsSegmentPool *pool, gsize n_bytes);
 
 /* Returns TRUE if tensors in `buffer` are placed without a copy. Returns FALSE even for a claimed
@@ -150,10 +142,9 @@ void tps_segment_lease_end (TpsSharing *sharing, gboolean given_back);
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-/* Returns the sharing of a received reply, which finds slices in its segment for ANSWERS. The
- * caller owns a reference. When the last reference to the sharing and to all of its buffers is
- * released, the segment is returned to the server, even if the reply was never read. Tensors that
- * came inline become demands. Returns NULL if the connection has no such segments. */
+/* Returns the sharing of a received reply, owned by the caller, which finds slices in its segment
+ * for ANSWERS; NULL if there are no such segments. After the last reference to it and its buffers,
+ * the segment is returned to the server. Tensors that came inline become demands. */
 TpsSharing *tps_segment_pool_receive (TpsSegmentPool *pool, const TpsMessage *answer);
 
 /* ---- figures -------------------------------------------------------------------------------- */

@@ -5,12 +5,219 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "plugin/memory/segment_budget.h"
 #include "runtime/base/error.h"
 #include "runtime/base/magazine.h"
 #include "runtime/base/stream_copy.h"
 #include "runtime/base/sync.h"
 #include "runtime/device/device_memory.h"
+
+/* -- segment budget -- */
+
+/* The limits of all segments of one connection: bytes, number, and the budget of the server.
+ * Private to plugin/memory. Reference-counted, because charges may outlive the registry. Thread:
+ * any.
+ */
+
+typedef struct TpsSegmentBudget TpsSegmentBudget;
+
+#define DEFAULT_MAX_SEGMENTS 256
+/* Each segment is a mapping. Linux allows a process 65530 mappings (vm.max_map_count), and its
+ * threads and its heap need some of them. */
+#define DEFAULT_MAX_IN_PROCESS 16384
+
+static atomic_uint n_in_process;
+
+struct TpsSegmentBudget
+{
+  TpsRefcount refcount;
+  gsize max_bytes;
+  guint max_segments;
+  guint max_in_process;
+  TpsBufferPool *copies; /* `copies` and `all` may be NULL */
+  TpsBudget *all;
+  TpsMutex lock; /* guards all fields below */
+  gsize n_bytes;
+  guint n_segments;
+};
+
+struct TpsSegmentCharge
+{
+  TpsRefcount refcount;
+  TpsSegmentBudget *budget;
+  gsize n_bytes;
+};
+
+/* Creates a budget; copies `limits`. The caller owns a reference. */
+static TpsSegmentBudget *
+segment_budget_new (const TpsSegmentLimits *limits)
+{
+  TpsSegmentBudget *budget = g_new0 (TpsSegmentBudget, 1);
+
+  tps_refcount_init (&budget->refcount);
+  tps_mutex_init (&budget->lock);
+  budget->max_bytes = limits->max_bytes;
+  budget->max_segments = limits->max_segments > 0 ? limits->max_segments : DEFAULT_MAX_SEGMENTS;
+  budget->max_in_process = limits->max_in_process > 0 ? limits->max_in_process
+                                                      : DEFAULT_MAX_IN_PROCESS;
+  budget->copies = limits->copies != NULL ? tps_buffer_pool_ref (limits->copies) : NULL;
+  budget->all = tps_budget_ref (limits->all);
+  return budget;
+}
+
+/* Returns TpsSegmentLimits.copies, borrowed; NULL = the default pool. */
+static TpsBufferPool *
+segment_budget_get_copies (const TpsSegmentBudget *budget)
+{
+  return budget->copies;
+}
+
+/* Returns the bytes of all segments that are charged now. */
+static gsize
+segment_budget_get_bytes (TpsSegmentBudget *budget)
+{
+  gsize n_bytes;
+
+  tps_mutex_lock (&budget->lock);
+  n_bytes = budget->n_bytes;
+  tps_mutex_unlock (&budget->lock);
+  return n_bytes;
+}
+
+/* Returns the limit on the bytes of all segments of the connection. */
+static gsize
+segment_budget_get_max_bytes (const TpsSegmentBudget *budget)
+{
+  return budget->max_bytes;
+}
+
+static void
+segment_budget_unref (TpsSegmentBudget *budget)
+{
+  if (!tps_refcount_dec (&budget->refcount))
+    return;
+  g_clear_pointer (&budget->copies, tps_buffer_pool_unref);
+  tps_budget_unref (budget->all);
+  tps_mutex_clear (&budget->lock);
+  g_free (budget);
+}
+
+guint
+tps_segments_get_n_in_process (void)
+{
+  return atomic_load_explicit (&n_in_process, memory_order_relaxed);
+}
+
+static gboolean
+take_one_in_process (guint max, GError **error)
+{
+  if (atomic_fetch_add_explicit (&n_in_process, 1, memory_order_relaxed) < max)
+    return TRUE;
+  atomic_fetch_sub_explicit (&n_in_process, 1, memory_order_relaxed);
+  return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "all connections together have %u segments, which is the limit", max);
+}
+
+static void
+give_back_one_in_process (void)
+{
+  atomic_fetch_sub_explicit (&n_in_process, 1, memory_order_relaxed);
+}
+
+static gboolean
+reserve_in_server (TpsSegmentBudget *budget, gsize n_bytes, GError **error)
+{
+  if (!take_one_in_process (budget->max_in_process, error))
+    return FALSE;
+  if (tps_budget_charge (budget->all, n_bytes, error))
+    return TRUE;
+  g_prefix_error (error, "a segment of %" G_GSIZE_FORMAT " bytes: ", n_bytes);
+  give_back_one_in_process ();
+  return FALSE;
+}
+
+static void
+release_in_server (TpsSegmentBudget *budget, gsize n_bytes)
+{
+  tps_budget_release (budget->all, n_bytes);
+  give_back_one_in_process ();
+}
+
+/* Must be called with the lock held. */
+static gboolean
+check_connection (const TpsSegmentBudget *budget, gsize n_bytes, GError **error)
+{
+  if (budget->n_segments >= budget->max_segments)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                 "this connection has %u segments, which is the limit", budget->n_segments);
+  else if (n_bytes > budget->max_bytes - budget->n_bytes)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                 "no room for a segment of %" G_GSIZE_FORMAT
+                 " bytes: the connection shares %" G_GSIZE_FORMAT " of at most %" G_GSIZE_FORMAT
+                 " bytes (--max-shared-mib)",
+                 n_bytes, budget->n_bytes, budget->max_bytes);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+static TpsSegmentCharge *
+charge_new (TpsSegmentBudget *budget, gsize n_bytes)
+{
+  TpsSegmentCharge *charge = g_new0 (TpsSegmentCharge, 1);
+
+  tps_refcount_init (&charge->refcount);
+  tps_refcount_inc (&budget->refcount);
+  charge->budget = budget;
+  charge->n_bytes = n_bytes;
+  return charge;
+}
+
+/* Charges a segment of `n_bytes`. The caller owns the charge, which holds a reference to the
+ * budget. Errors: RESOURCE_EXHAUSTED, with the limit. */
+static TpsSegmentCharge *
+segment_budget_take (TpsSegmentBudget *budget, gsize n_bytes, GError **error)
+{
+  gboolean allowed;
+
+  tps_mutex_lock (&budget->lock);
+  allowed = check_connection (budget, n_bytes, error) && reserve_in_server (budget, n_bytes, error);
+  if (allowed)
+    {
+      budget->n_bytes += n_bytes;
+      budget->n_segments++;
+    }
+  tps_mutex_unlock (&budget->lock);
+  return allowed ? charge_new (budget, n_bytes) : NULL;
+}
+
+static void
+give_back (TpsSegmentBudget *budget, gsize n_bytes)
+{
+  tps_mutex_lock (&budget->lock);
+  budget->n_bytes -= n_bytes;
+  budget->n_segments--;
+  tps_mutex_unlock (&budget->lock);
+  release_in_server (budget, n_bytes);
+}
+
+TpsSegmentCharge *
+tps_segment_charge_ref (TpsSegmentCharge *charge)
+{
+  tps_refcount_inc (&charge->refcount);
+  return charge;
+}
+
+void
+tps_segment_charge_unref (TpsSegmentCharge *charge)
+{
+  if (!tps_refcount_dec (&charge->refcount))
+    return;
+  give_back (charge->budget, charge->n_bytes);
+  segment_budget_unref (charge->budget);
+  g_free (charge);
+}
+
+/* -- segment registry -- */
 
 /* The references between objects:
  *
@@ -155,7 +362,7 @@ set_device (TpsSegmentRegistry *registry, const TpsSegmentLimits *limits)
     return;
   registry->device = limits->device;
   registry->is_for_lookups_only = limits->device_for_lookups_only;
-  registry->budgets[TPS_SEGMENT_CUDA_IPC] = tps_segment_budget_new (&on_device);
+  registry->budgets[TPS_SEGMENT_CUDA_IPC] = segment_budget_new (&on_device);
 }
 
 TpsSegmentRegistry *
@@ -165,7 +372,7 @@ tps_segment_registry_new (const TpsSegmentLimits *limits)
 
   tps_refcount_init (&registry->refcount);
   tps_mutex_init (&registry->lock);
-  registry->budgets[TPS_SEGMENT_MEMFD] = tps_segment_budget_new (limits);
+  registry->budgets[TPS_SEGMENT_MEMFD] = segment_budget_new (limits);
   set_device (registry, limits);
   if (limits->common != NULL)
     registry->common = tps_common_segments_ref (limits->common);
@@ -189,7 +396,7 @@ tps_segment_registry_unref (TpsSegmentRegistry *registry)
   g_hash_table_unref (registry->entries);
   g_clear_pointer (&registry->common, tps_common_segments_unref);
   for (guint kind = 0; kind < TPS_SEGMENT_N_KINDS; kind++)
-    g_clear_pointer (&registry->budgets[kind], tps_segment_budget_unref);
+    g_clear_pointer (&registry->budgets[kind], segment_budget_unref);
   tps_mutex_clear (&registry->lock);
   g_free (registry);
 }
@@ -197,7 +404,7 @@ tps_segment_registry_unref (TpsSegmentRegistry *registry)
 gsize
 tps_segment_registry_get_max_bytes (const TpsSegmentRegistry *registry)
 {
-  return tps_segment_budget_get_max_bytes (registry->budgets[TPS_SEGMENT_MEMFD]);
+  return segment_budget_get_max_bytes (registry->budgets[TPS_SEGMENT_MEMFD]);
 }
 
 gsize
@@ -207,7 +414,7 @@ tps_segment_registry_get_bytes (const TpsSegmentRegistry *registry)
 
   for (guint i = 0; i < TPS_SEGMENT_N_KINDS; i++)
     if (registry->budgets[i] != NULL)
-      n_bytes += tps_segment_budget_get_bytes (registry->budgets[i]);
+      n_bytes += segment_budget_get_bytes (registry->budgets[i]);
   return n_bytes;
 }
 
@@ -321,7 +528,7 @@ create_entry (TpsSegmentRegistry *registry, Opening *opening, GError **error)
   Entry *entry;
   TpsSegment *segment;
 
-  charge = tps_segment_budget_take (registry->budgets[opening->kind], opening->n_bytes, error);
+  charge = segment_budget_take (registry->budgets[opening->kind], opening->n_bytes, error);
   if (charge == NULL)
     return NULL;
   segment = create_segment (registry, opening, error);
@@ -372,8 +579,7 @@ open_segment (TpsSegmentRegistry *registry, Opening *opening, gint64 *id, TpsSeg
   if (!enter (registry, entry))
     {
       entry_unref (entry);
-      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the connection has closed");
-      return FALSE;
+      return tps_fail (error, TPS_ERROR_UNAVAILABLE, "the connection has closed");
     }
   *id = new_id;
   if (charge != NULL)
@@ -450,15 +656,12 @@ open_exported (TpsSegmentRegistry *registry, Opening *opening, gint64 *id, gsize
                GError **error)
 {
   if (registry->device == NULL || (registry->is_for_lookups_only && !opening->takes_lookups))
-    {
-      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                           opening->takes_lookups
-                               ? "segments for lookups are not offered: this server has no device "
-                                 "for tables, or its device cannot share memory"
-                               : "segments of kind CUDA_IPC are not offered: this server averages "
-                                 "in host memory, or on a device that cannot share memory");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_UNAVAILABLE, "%s",
+                     opening->takes_lookups
+                         ? "segments for lookups are not offered: this server has no device "
+                           "for tables, or its device cannot share memory"
+                         : "segments of kind CUDA_IPC are not offered: this server averages "
+                           "in host memory, or on a device that cannot share memory");
   if (!open_segment (registry, opening, id, NULL, error))
     return FALSE;
   *size = opening->n_bytes;
@@ -655,9 +858,8 @@ find_for_request (TpsSegmentRegistry *registry, gint64 id, GError **error)
   tps_mutex_unlock (&registry->lock);
   if (why == NULL)
     return entry;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "names segment %" G_GINT64_FORMAT ", which %s", id, why);
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_INVALID_ARGUMENT,
+                        "names segment %" G_GINT64_FORMAT ", which %s", id, why);
 }
 
 static gboolean
@@ -703,8 +905,7 @@ receive_resolve (TpsSharing *sharing, const TpsSharedSlice *slice, GError **erro
 static TpsBufferPool *
 receive_get_pool (TpsSharing *sharing)
 {
-  return tps_segment_budget_get_copies (
-      ((Receive *) sharing)->registry->budgets[TPS_SEGMENT_MEMFD]);
+  return segment_budget_get_copies (((Receive *) sharing)->registry->budgets[TPS_SEGMENT_MEMFD]);
 }
 
 TpsSharing *

@@ -1,12 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The server's side of the memory that one connection shares with its client: its segments, their
- * owners, and their limits. See thrift/memory.thrift for the rules of both sides.
- *
- * Neither requests of the client nor its changes to the memory can cause accesses outside of a
- * segment. Reference-counted, because pending calls keep the registry after the connection has
- * closed. Thread: any.
- */
+ * owners, and their limits (thrift/memory.thrift). Neither requests of the client nor its changes
+ * to the memory can cause accesses outside of a segment. Reference-counted, because pending calls
+ * keep the registry. Thread: any. */
 
 #pragma once
 
@@ -71,12 +68,11 @@ TpsDevice *tps_segment_registry_get_device (const TpsSegmentRegistry *registry);
 /* Returns TRUE if segments of kind CUDA_IPC are opened for lookups only. */
 gboolean tps_segment_registry_is_for_lookups_only (const TpsSegmentRegistry *registry);
 
-/* Opens a segment of `n_bytes`, rounded up, and sets `id` and `size` for the reply. For
- * COMMON_ANSWERS, opens a common segment of exactly `n_bytes` if an earlier reply of this
- * connection had a tensor in it, otherwise a segment for ANSWERS. Sets `fd`, which belongs to the
- * caller and must be sent with the reply. Sets `charge` (may be NULL), which also belongs to the
- * caller and must be released when `fd` is closed, because the client may close the segment much
- * earlier. Errors: INVALID_ARGUMENT (use, size), RESOURCE_EXHAUSTED, UNAVAILABLE (shut down). */
+/* Opens a segment of `n_bytes`, rounded up, and sets `id` and `size` for the reply. COMMON_ANSWERS
+ * opens a common segment of exactly `n_bytes` if an earlier reply of this connection had a tensor
+ * in it, otherwise one for ANSWERS. The caller owns `fd`, which must be sent, and `charge` (may be
+ * NULL), which must be released when `fd` is closed, because the client may close the segment
+ * earlier. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE (shut down). */
 gboolean tps_segment_registry_open (TpsSegmentRegistry *registry, TpsSegmentUse use, gsize n_bytes,
                                     gint64 *id, gsize *size, gint *fd, TpsSegmentCharge **charge,
                                     GError **error);
@@ -108,28 +104,25 @@ gboolean tps_segment_registry_release (TpsSegmentRegistry *registry, const gint6
 gboolean tps_segment_registry_close (TpsSegmentRegistry *registry, const gint64 *ids, guint n_ids,
                                      GError **error);
 
-/* Returns the sharing of a received call, which finds slices of segments for REQUESTS. The caller
- * owns a reference. When the last reference to the sharing and to all of its buffers is released,
- * `released (user_data)` is called: the slices then belong to the client again, and the reply may
- * be sent. Returns NULL, and never calls `released`, if the connection has no segments. */
+/* Returns the sharing of a received call, owned by the caller, which finds slices of REQUESTS.
+ * After the last reference to it and its buffers, `released (user_data)` is called: the slices
+ * belong to the client again, and the reply may be sent. NULL, without a call, if there are no
+ * segments. */
 TpsSharing *tps_segment_registry_receive (TpsSegmentRegistry *registry, GDestroyNotify released,
                                           gpointer user_data);
 
-/* Returns the sharing of a reply, which places tensors in a free segment for ANSWERS. The caller
- * owns a reference. A tensor in a common segment that the client has opened is not copied; its
- * buffer is kept until the client has returned the segment. After tps_segment_registry_commit(),
- * the segment belongs to the client. Without a commit, the segment is free again when the last
- * reference is released. Returns NULL if no tensor can be placed. */
+/* Returns the sharing of a reply, owned by the caller, which places tensors in a free segment for
+ * ANSWERS; it belongs to the client after tps_segment_registry_commit(), otherwise it is free after
+ * the last reference. A tensor in a common segment that the client has opened is not copied, but
+ * kept until the client returns the segment. NULL if no tensor can be placed. */
 TpsSharing *tps_segment_registry_answer (TpsSegmentRegistry *registry);
 void tps_segment_registry_commit (TpsSharing *answer);
 
-/* Reserves `n_bytes` for results of a lookup, and returns them as a buffer, which the caller owns:
- * in a segment for lookups in memory of `device` or, if `device` is NULL, in a segment in host
- * memory. Must not be called after a tensor of the reply has been placed. Tensors in the buffer are
- * placed without a copy. The buffer holds a reference to `answer`, and its memory may be unmapped
- * after the commit. The client may change its bytes at any time, so the server must not base
- * decisions on them. Returns NULL if no free segment of this kind has room, or if `device` is not
- * the device of the registry. */
+/* Reserves `n_bytes` for results of a lookup in a segment in memory of `device` (NULL: of the
+ * host), before any tensor of the reply is placed; tensors in the buffer, which the caller owns,
+ * are placed without a copy. It holds a reference to `answer`, and may be unmapped after the
+ * commit. The client may change the bytes at any time. NULL if no such segment has room, or
+ * `device` is not the registry's. */
 TpsBuffer *tps_segment_registry_reserve (TpsSharing *answer, TpsDevice *device, gsize n_bytes);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSegmentCharge, tps_segment_charge_unref)

@@ -20,10 +20,9 @@ typedef struct
   gsize n_inline_room; /* their bytes in a segment */
 } TpsSliceSearch;
 
-/* Fills in `found`. Identifies structs by their fields: a SharedSlice has exactly the i64 fields 1,
- * 2 and 3; an inline Tensor has an i32 as field 1, a list as field 2 and a binary as field 3. No
- * other structs of the contract have these fields. Unless `wants_all` is TRUE, the search may end
- * at the first slice. Thread: any. */
+/* Fills in `found`. A SharedSlice has exactly the i64 fields 1, 2 and 3; an inline Tensor an i32 as
+ * field 1, a list as 2 and a binary as 3; no other structs of the contract have these fields.
+ * Unless `wants_all`, the search may end at the first slice. Thread: any. */
 void tps_slice_search (const TpsMessage *message, gboolean wants_all, TpsSliceSearch *found);
 
 G_END_DECLS

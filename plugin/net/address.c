@@ -35,9 +35,9 @@ typedef struct
 static gboolean
 refuse_address (const gchar *text, const gchar *problem, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "address \"%s\": %s; expected HOST:PORT, [IPV6]:PORT or unix:PATH", text, problem);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "address \"%s\": %s; expected HOST:PORT, [IPV6]:PORT or unix:PATH", text,
+                   problem);
 }
 
 static gboolean
@@ -166,11 +166,8 @@ look_up (const TpsAddress *address, GError **error)
   g_snprintf (port, sizeof port, "%u", (guint) address->port);
   rc = getaddrinfo (address->host, port, &hints, &found);
   if (rc != 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "host \"%s\" cannot be resolved: %s", address->host, gai_strerror (rc));
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_INVALID_ARGUMENT, "host \"%s\" cannot be resolved: %s",
+                          address->host, gai_strerror (rc));
   all = g_array_new (FALSE, FALSE, sizeof (SocketAddress));
   for (const struct addrinfo *item = found; item != NULL; item = item->ai_next)
     {
@@ -547,8 +544,7 @@ tps_socket_check (gint fd, const gchar *where, GError **error)
     code = errno;
   if (code == 0)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "%s: %s", where, g_strerror (code));
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_CONNECTION_LOST, "%s: %s", where, g_strerror (code));
 }
 
 /* ---- sockets from another process ----------------------------------------------------------- */
@@ -556,8 +552,7 @@ tps_socket_check (gint fd, const gchar *where, GError **error)
 static gboolean
 refuse_passed (gint fd, const gchar *problem, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "descriptor %d: %s", fd, problem);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "descriptor %d: %s", fd, problem);
 }
 
 /* Returns the value of a socket option; -1 = `fd` is not a socket. */

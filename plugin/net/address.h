@@ -27,11 +27,10 @@ void tps_address_clear (TpsAddress *address);
  * (g_free()). */
 gchar *tps_address_to_string (const TpsAddress *address);
 
-/* Returns a listening, non-blocking socket, or -1. Sets `bound` (may be NULL) to the address for
- * clients, which the caller owns; if the port is 0, `bound` contains the port that the kernel
- * chose. A Unix socket gets the mode 0600 and replaces a stale socket, which has no listener.
- * Errors: TPS_ERROR_UNAVAILABLE (the address is in use, or no descriptor is free),
- * TPS_ERROR_INVALID_ARGUMENT (the host cannot be resolved, there is no such folder, …). */
+/* Returns a listening, non-blocking socket, or -1. `bound` (may be NULL) becomes the address for
+ * clients, owned by the caller, with the port that was chosen for 0. A Unix socket gets the mode
+ * 0600 and replaces a stale one. Errors: UNAVAILABLE (in use, or no descriptor), INVALID_ARGUMENT
+ * (cannot be resolved, no such folder, …). */
 gint tps_address_listen (const TpsAddress *address, gchar **bound, GError **error);
 
 /* Returns TRUE if a socket that listens on this address is reachable only from this host: the
@@ -39,29 +38,25 @@ gint tps_address_listen (const TpsAddress *address, gchar **bound, GError **erro
  * block. Returns FALSE if a name cannot be resolved. */
 gboolean tps_address_is_local (const TpsAddress *address);
 
-/* Starts to connect, and returns a non-blocking socket or -1. If `in_progress` is set, the socket
- * is not connected yet: wait for EPOLLOUT and then call tps_socket_check(). TCP sockets get
- * TCP_NODELAY. Numeric hosts and "localhost" never block. Other names are resolved by this
- * function, which may block; if a name has several addresses, the function also waits for up to a
- * second for a connection to each address but the last. Errors: TPS_ERROR_CONNECTION_LOST,
- * TPS_ERROR_INVALID_ARGUMENT. */
+/* Starts to connect, and returns a non-blocking socket or -1. If `in_progress` is set, wait for
+ * EPOLLOUT and then call tps_socket_check(). Numeric hosts and "localhost" never block; other names
+ * are resolved here, which may block, and for several addresses up to a second each but for the
+ * last. Errors: CONNECTION_LOST, INVALID_ARGUMENT. */
 gint tps_address_connect (const TpsAddress *address, gboolean *in_progress, GError **error);
 
-/* Sets the options of a connected or accepted socket. On TCP: TCP_NODELAY, a timeout of three
- * minutes if the peer's host does not answer, and a congestion control without pacing for
- * connections within a host. On a Unix socket: a send buffer of the tuned size. Failures are
- * ignored, because all options are optional. */
+/* Sets optional options of a connected socket. TCP: TCP_NODELAY, a timeout of three minutes if the
+ * peer's host does not answer, congestion control without pacing within a host. Unix: a send buffer
+ * of the tuned size. */
 void tps_socket_tune (gint fd);
 
 /* Returns TRUE if the socket has no pending error (SO_ERROR). Errors: CONNECTION_LOST, with the
  * pending error; its message begins with `where`. */
 gboolean tps_socket_check (gint fd, const gchar *where, GError **error);
 
-/* Prepares `fd`, a socket that another process opened and passed to this one (systemd's socket
- * activation), as tps_address_listen() does: non-blocking, close-on-exec, without descriptors from
- * peers. It must be a listening stream socket, TCP or Unix. `address`, owned by the caller, becomes
- * the address for clients ("unix:@NAME" for an abstract socket). The caller still owns `fd`.
- * Errors: INVALID_ARGUMENT. Thread: any. */
+/* Prepares `fd`, a listening stream socket that another process passed (systemd), as
+ * tps_address_listen(): non-blocking, close-on-exec, without descriptors from peers. `address`,
+ * owned by the caller, becomes that for clients ("unix:@NAME" if abstract). Errors:
+ * INVALID_ARGUMENT. Thread: any. */
 gboolean tps_passed_socket_prepare (gint fd, gchar **address, GError **error);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsAddress, tps_address_clear)

@@ -1,12 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* A socket on a loop that receives messages through the scanner and sends finished messages
- * (TpsWriter) with scatter-gather I/O. Both sides of the wire use it: the server for accepted
- * sockets, the client for its own.
- *
- * Only the loop's thread receives. Any thread may send: the calling thread sends as much as the
- * socket takes, and the loop sends the rest when the socket is writable again.
- */
+ * (TpsWriter) with scatter-gather I/O, for server and client. Only the loop's thread receives. Any
+ * thread may send as much as the socket takes; the loop sends the rest. */
 
 #pragma once
 
@@ -27,22 +23,18 @@ typedef struct
   /* Called exactly once, as the last event, when the connection is closed. `error` is NULL if the
    * peer closed it between messages, or if this side closed it. Thread: the loop's. */
   void (*closed) (TpsConnection *connection, const GError *error, gpointer user_data);
-  /* Called with a received file descriptor (Unix sockets; close-on-exec), which the callee owns.
-   * Descriptors come in the order in which the peer sent them, each before the message whose bytes
-   * carried it, and possibly before earlier messages. NULL = no descriptors are expected: the
-   * kernel refuses them, or a received descriptor closes the connection (PROTOCOL). More than 16
-   * descriptors in one system call of the peer also close the connection (PROTOCOL). Thread: the
-   * loop's. */
+  /* Called with a received file descriptor (Unix sockets; close-on-exec), owned by the callee, in
+   * the order of the peer, each before the message whose bytes carried it. NULL = none are
+   * expected: the kernel refuses them, or one closes the connection (PROTOCOL), as do more than 16
+   * in one system call. Thread: the loop's. */
   void (*descriptor) (TpsConnection *connection, gint fd, gpointer user_data);
-  /* Called at most once, when the peer will send no more: the peer has shut down its side, or is
-   * gone. A peer that is gone may be noticed only when something is sent to it. The peer may still
-   * receive, and bytes that it sent earlier may still be unread. NULL = not wanted. Thread: the
-   * loop's. */
-  void (*half_closed) (TpsConnection *connection, gpointer user_data);
-  /* Called at most once after `half_closed`, when `message` has been called for all messages of the
-   * peer. The callee must close the connection when all calls have been answered
-   * (tps_connection_close_when_sent()). If `ended` is NULL, the connection closes at once. Thread:
+  /* Called at most once, when the peer will send no more (a peer that is gone may be noticed only
+   * by sending). It may still receive, and earlier bytes may be unread. NULL = not wanted. Thread:
    * the loop's. */
+  void (*half_closed) (TpsConnection *connection, gpointer user_data);
+  /* Called at most once after `half_closed` and `message` for all messages. The callee must close
+   * the connection when all calls are answered (tps_connection_close_when_sent()). NULL: it closes
+   * at once. Thread: the loop's. */
   void (*ended) (TpsConnection *connection, gpointer user_data);
 } TpsConnectionEvents;
 
@@ -92,10 +84,9 @@ void tps_connection_get_traffic (TpsConnection *connection, TpsConnectionTraffic
 void tps_connection_set_counters (TpsConnection *connection, TpsCounter *received_bytes,
                                   TpsCounter *sent_bytes);
 
-/* Limits the queue of unsent bytes. While the queue exceeds `n_bytes` or the free bytes of
- * `replies` (a reference is taken; NULL = no budget), the connection is not read, so a peer that
- * does not read its replies cannot send further calls. Each queued writer counts as 16 KiB more
- * than its bytes. There is no limit initially. Thread: any. */
+/* Limits the queue of unsent bytes: while it exceeds `n_bytes` or the free bytes of `replies` (a
+ * reference is taken; may be NULL), the connection is not read. Each queued writer counts 16 KiB
+ * more than its bytes. Initially no limit. Thread: any. */
 void tps_connection_set_max_queued (TpsConnection *connection, gsize n_bytes, TpsBudget *replies);
 
 /* The longest times without progress. */
@@ -107,9 +98,8 @@ typedef struct
 } TpsConnectionPatience;
 
 /* Closes the connection (CONNECTION_LOST) if it has made no progress for one of the times in
- * `patience`. Without this check, a partial message could hold memory for ever, and a vanished peer
- * could hold a connection for ever. Must be called at least four times within the shortest of these
- * times. Thread: the loop's. */
+ * `patience`, because partial messages hold memory. Must be called at least four times within the
+ * shortest of them. Thread: the loop's. */
 void tps_connection_check_progress (TpsConnection *connection, gint64 now_ns,
                                     const TpsConnectionPatience *patience);
 

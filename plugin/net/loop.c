@@ -201,10 +201,9 @@ control (TpsLoop *loop, gint operation, TpsWatch *watch, guint32 epoll_events, G
 
   if (epoll_ctl (loop->epoll_fd, operation, watch->fd, &event) == 0)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "loop \"%s\" cannot watch descriptor %d: %s", loop->name, watch->fd,
-               g_strerror (errno));
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "loop \"%s\" cannot watch descriptor %d: %s", loop->name, watch->fd,
+                   g_strerror (errno));
 }
 
 TpsWatch *
@@ -494,9 +493,8 @@ open_descriptors (TpsLoop *loop, GError **error)
   if (loop->epoll_fd >= 0 && loop->wake_fd >= 0
       && epoll_ctl (loop->epoll_fd, EPOLL_CTL_ADD, loop->wake_fd, &event) == 0)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "loop \"%s\" cannot be created: %s",
-               loop->name, g_strerror (errno));
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED, "loop \"%s\" cannot be created: %s",
+                   loop->name, g_strerror (errno));
 }
 
 static void

@@ -1,13 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* An event loop: one thread with an epoll set, timers, and functions that other threads post.
- *
- * Callbacks run on the loop's thread and must not block.
- *
- * If events come in quick succession, the loop spins for the next event before it sleeps (spin.h).
- * The environment variable THRIFTPS_SPIN_US is the limit of a spin in microseconds; 0 = the loop
- * never spins.
- */
+ * Callbacks run on this thread and must not block. If events come in quick succession, the loop
+ * spins before it sleeps (spin.h), at most THRIFTPS_SPIN_US microseconds (environment; 0 =
+ * never). */
 
 #pragma once
 
@@ -40,11 +36,9 @@ void tps_loop_post (TpsLoop *loop, TpsLoopFunc func, gpointer user_data);
  * loop's thread. */
 void tps_loop_call (TpsLoop *loop, TpsLoopFunc func, gpointer user_data);
 
-/* Watch `fd`, which the caller still owns, for EPOLLIN, EPOLLOUT and so on; level-triggered unless
- * EPOLLET is given. The loop owns the watch. After its removal, `func` is not called. Errors:
- * RESOURCE_EXHAUSTED if the kernel refuses (ENOMEM; ENOSPC: fs.epoll.max_user_watches; …); an
- * existing watch is then unchanged. Thread: the loop's for add and remove; any for modify, while
- * the watch exists. */
+/* Watch `fd`, which the caller still owns; level-triggered unless EPOLLET is given. The loop owns
+ * the watch. After its removal, `func` is not called. Errors: RESOURCE_EXHAUSTED if the kernel
+ * refuses; an existing watch is then unchanged. Thread: the loop's; any for modify. */
 TpsWatch *tps_loop_add_watch (TpsLoop *loop, gint fd, guint32 epoll_events, TpsWatchFunc func,
                               gpointer user_data, GError **error);
 gboolean tps_loop_modify_watch (TpsLoop *loop, TpsWatch *watch, guint32 epoll_events,

@@ -1,12 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The transport of a connection's bytes through its socket. A connection has one channel: the plain
- * channel below, which uses the socket directly, or a channel that encrypts (plugin/net/tls).
- *
- * A channel with `recognize` or `shake_hands` must be opened first (connection.c). `recognize`
- * chooses the final channel of the connection, and `shake_hands` is called until it returns DONE or
- * FAILED. Until then, `receive` and `send` are not called.
- */
+/* The transport of a connection's bytes through its socket: the plain channel below, or one that
+ * encrypts (plugin/net/tls). A channel with `recognize`, which chooses the final channel, or with
+ * `shake_hands`, which is called until DONE or FAILED, must be opened first (connection.c). Until
+ * then, `receive` and `send` are not called. */
 
 #pragma once
 
@@ -28,15 +25,13 @@ typedef enum
 
 typedef struct
 {
-  /* Receives into the pieces of `message` and sets its control data and flags, as recvmsg() does.
-   * Returns the number of bytes; 0 if the peer sends no more; -1 with errno. If it returns fewer
-   * bytes than requested, the socket is empty, or `has_unread` is set. Never blocks. Thread: the
-   * loop's. */
+  /* Receives as recvmsg(): the number of bytes; 0 if the peer sends no more; -1 with errno. After
+   * fewer bytes than requested, the socket is empty, or `has_unread` is set. Never blocks. Thread:
+   * the loop's. */
   gssize (*receive) (TpsNetChannel *channel, gint fd, struct msghdr *message);
-  /* Sends the pieces of `message` and its control data, as sendmsg() does. Returns the number of
-   * bytes, or -1 with errno. After fewer bytes than requested, the caller must wait until the
-   * socket is writable. After EAGAIN, the next call must begin with the same bytes. Never blocks.
-   * Thread: one at a time; another thread may run `receive` meanwhile. */
+  /* Sends as sendmsg(). After fewer bytes than requested, the caller must wait until the socket is
+   * writable. After EAGAIN, the next call must begin with the same bytes. Never blocks. Thread: one
+   * at a time, also while another receives. */
   gssize (*send) (TpsNetChannel *channel, gint fd, const struct msghdr *message);
   /* Optional. Reads the first bytes of the peer and leaves them in the socket. Returns the final
    * channel, which the caller owns; NULL without an error if no byte has come yet. Errors: the

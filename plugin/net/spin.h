@@ -1,13 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The decision of an idle loop to spin, that is, to poll for events for a while before it sleeps.
- *
- * Waking a thread takes longer than a small call, in particular on an idle core. Spinning saves
- * that time if the next event comes soon. Otherwise it wastes a core that another thread may need.
- * A loop therefore spins for a bounded time, and only if its last waits were short and few other
- * loops are busy. Once another thread has needed its core, the loop does not spin during many of
- * its next waits. This module only decides; it uses neither a clock nor a system call.
- */
+ * Waking a thread takes longer than a small call, but spinning may waste a core that another thread
+ * needs. A loop therefore spins for a bounded time, only if its last waits were short and few other
+ * loops are busy, and not for many waits after another thread has needed its core. This module uses
+ * neither a clock nor a system call. */
 
 #pragma once
 
@@ -45,12 +42,11 @@ typedef enum
 /* Records that a wait ended with an event after `waited_ns`. */
 void tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, TpsSpinResult result);
 
-/* Records that `gap_ns` passed between two polls, the later one at `now_ns`. A long gap means that
- * the core did something else. It served a timer interrupt, which takes tens of microseconds on a
- * virtual machine and is no reason to stop, or it ran another thread. The share of the lost time
- * distinguishes the two. Returns FALSE if another thread used the core. The loop then does not spin
- * during a number of its next waits. This number quadruples with each such result, within limits,
- * and successful spins reduce it. */
+/* Records that `gap_ns` passed between two polls, the later one at `now_ns`. In a long gap, the
+ * core served an interrupt (tens of microseconds on a virtual machine) or ran another thread; the
+ * share of the lost time distinguishes the two. Returns FALSE for another thread: the loop then
+ * does not spin during a number of waits, which quadruples each time, within limits, and shrinks
+ * with success. */
 gboolean tps_spin_add_gap (TpsSpin *spin, gint64 now_ns, gint64 gap_ns);
 
 /* Returns the limit of a spin in nanoseconds. `text` is the limit in microseconds, from 0 to

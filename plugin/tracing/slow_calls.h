@@ -1,11 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The slowest calls of the last minutes.
- *
- * Each minute keeps its own `n` slowest calls, and the last TPS_SLOW_CALLS_MINUTES minutes are
- * kept. A call that is not among the slowest costs two atomic loads; only the few slowest calls
- * take the lock. The object has no clock: callers must pass the time. Thread: any.
- */
+/* The slowest calls of the last minutes: each of TPS_SLOW_CALLS_MINUTES minutes keeps its `n`
+ * slowest. Any other call costs two atomic loads; only these take the lock. The object has no
+ * clock. Thread: any. */
 
 #pragma once
 

@@ -1,9 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* W3C Trace Context (https://www.w3.org/TR/trace-context/): the position of a call in a trace that
- * spans programs. Callers send it as `traceparent` and `tracestate`, in the header of a THeader
- * frame or with Session.set_context.
- */
+/* W3C Trace Context (https://www.w3.org/TR/trace-context/), which callers send as `traceparent` and
+ * `tracestate`, in the header of a THeader frame or with Session.set_context. */
 
 #pragma once
 

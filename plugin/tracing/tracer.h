@@ -2,17 +2,10 @@
 
 /* Times calls, keeps the slowest, and queues the spans of sampled calls for an exporter.
  *
- *   span = tps_tracer_begin (tracer, traceparent, arrived_ns, &storage);   a call has arrived
- *   tps_phases_enter (tps_call_span_get_phases (span), TPS_PHASE_APPLY);
- *   if (tps_tracer_wants (tracer, span, now_ns))                           it is answered
- *     tps_tracer_end (tracer, span, &facts, now_ns);
- *
- * If a caller sends a traceparent, its flag decides about the sampling of the call, up to
- * `max_per_second` such calls per second. Of the calls without a traceparent, a random part is
- * sampled. If the slowest calls are kept, every call is timed. A call that need be neither sampled
- * nor timed has no span (NULL). The user of the tracer provides the times of the start and the end
- * of a call, which metrics need too, so only changes of phases read a clock.
- */
+ * If a caller sends a traceparent, its flag decides about the sampling, up to `max_per_second`; of
+ * other calls, a random part is sampled. If the slowest calls are kept, every call is timed;
+ * otherwise a call that is not sampled has no span (NULL). The caller provides the times of the
+ * start and the end, which metrics need too, so only changes of phases read a clock. */
 
 #pragma once
 

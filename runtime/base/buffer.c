@@ -423,12 +423,9 @@ allocate (TpsBufferPool *pool, guint size_class, GError **error)
   if (buffer == NULL)
     buffer = allocate_on_heap (size_class);
   if (buffer == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "out of memory: a buffer of %" G_GSIZE_FORMAT " bytes",
-                   class_capacity (size_class));
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                          "out of memory: a buffer of %" G_GSIZE_FORMAT " bytes",
+                          class_capacity (size_class));
   tps_mutex_lock (&pool->lock);
   pool->n_bytes_out += buffer->capacity;
   tps_mutex_unlock (&pool->lock);
@@ -478,9 +475,8 @@ check_class (guint size_class, gsize n_bytes, GError **error)
 {
   if (size_class < N_CLASSES)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "a buffer of %" G_GSIZE_FORMAT " bytes exceeds the address space", n_bytes);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "a buffer of %" G_GSIZE_FORMAT " bytes exceeds the address space", n_bytes);
 }
 
 static TpsBuffer *

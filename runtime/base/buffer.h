@@ -1,13 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reference-counted bytes at 64-byte alignment, and their pool.
- *
- * A pool hands out buffers and takes them back when their last reference is released, so that the
- * data path uses memory that is already mapped (a page fault costs more than the copy). Buffers in
- * use are charged to the pool's budget; a buffer that does not fit is refused at once. Buffers that
- * are kept for reuse are charged to a second budget, and are freed when a charge elsewhere in that
- * budget's tree would otherwise be refused (budget.h).
- */
+/* Reference-counted bytes at 64-byte alignment, and their pool, which reuses memory that is already
+ * mapped (a page fault costs more than a copy). Buffers in use are charged to the pool's budget,
+ * and refused at once if they do not fit. Buffers kept for reuse are charged to a second budget,
+ * and freed when a charge elsewhere in its tree would be refused (budget.h). */
 
 #pragma once
 
@@ -21,29 +17,27 @@ G_BEGIN_DECLS
 
 typedef struct TpsBufferPool TpsBufferPool;
 
-/* Creates a pool, to which the caller owns a reference. The pool charges `budget` for buffers in
- * use, and `kept` for buffers that it keeps for reuse, at most `keep_bytes`. Either budget may be
- * NULL, which means no limit. References to them are taken. Buffers may outlive the caller's
- * reference to the pool. */
+/* Creates a pool, to which the caller owns a reference, and which its buffers may outlive. It
+ * charges `budget` for buffers in use, and `kept` for at most `keep_bytes` of kept ones; NULL means
+ * no limit. References to budgets are taken. */
 TpsBufferPool *tps_buffer_pool_new (TpsBudget *budget, TpsBudget *kept, gsize keep_bytes);
 
 /* A source of memory for the larger buffers of a pool, instead of the heap. */
 typedef struct
 {
-  /* Allocates a buffer in host memory of at least `n_bytes`, at TPS_BUFFER_ALIGNMENT, which the
-   * caller owns. After RESOURCE_EXHAUSTED, the pool never again requests this size or more; after
-   * any other error, it makes no further requests. May block. Thread: any. */
+  /* Allocates a buffer of at least `n_bytes` in host memory, at TPS_BUFFER_ALIGNMENT, owned by the
+   * caller. After RESOURCE_EXHAUSTED, the pool never again requests this size or more; after other
+   * errors, nothing. May block. Thread: any. */
   TpsBuffer *(*alloc) (gpointer user_data, gsize n_bytes, GError **error);
   gpointer user_data;     /* must outlive the pool's last buffer */
   gsize min_bytes;        /* smaller buffers come from the heap */
   gboolean powers_of_two; /* block sizes are powers of two; a buffer is charged for its block */
 } TpsBufferSource;
 
-/* Like tps_buffer_pool_new(), with a source for memory that takes long to allocate and to free.
- * Such memory is freed only with the pool and its last buffer, or when a charge would be refused
- * otherwise. The source provides at most `keep_bytes`, in use or kept. Beyond this limit, and after
- * the source has refused, memory comes from the heap. Only the first refusal is logged. `source` is
- * copied. */
+/* As tps_buffer_pool_new(), with a source (copied) for memory that takes long to allocate. It
+ * provides at most `keep_bytes`, in use or kept; such memory is freed with the pool and its last
+ * buffer, or when a charge would be refused. Otherwise memory comes from the heap. Only the first
+ * refusal is logged. */
 TpsBufferPool *tps_buffer_pool_new_from (TpsBudget *budget, TpsBudget *kept, gsize keep_bytes,
                                          const TpsBufferSource *source);
 
@@ -55,19 +49,17 @@ void tps_buffer_pool_unref (TpsBufferPool *pool);
  * tps_buffer_pool_set_budgets() is called. Thread: any. */
 TpsBufferPool *tps_buffer_pool_get_default (void);
 
-/* Returns a buffer of `n_bytes` with undefined contents, to which the caller owns a reference. NULL
- * means that nothing was charged. Errors: RESOURCE_EXHAUSTED, as tps_budget_charge() or because the
- * system has no memory. The caller must not hold a lock under which another thread reclaims
+/* Returns a buffer of `n_bytes`, undefined, to which the caller owns a reference. NULL: nothing was
+ * charged; RESOURCE_EXHAUSTED. The caller must not hold a lock under which another thread reclaims
  * (budget.h). Thread: any. */
 TpsBuffer *tps_buffer_pool_get (TpsBufferPool *pool, gsize n_bytes, GError **error);
 
 /* As tps_buffer_pool_get(), but returns NULL without an error. */
 TpsBuffer *tps_buffer_pool_try_get (TpsBufferPool *pool, gsize n_bytes);
 
-/* As tps_buffer_pool_get(), but takes memory only as the buffer is filled: before bytes are
- * written, tps_buffer_charge() must charge the first `n_bytes` of the buffer to the pool's budget.
- * Errors: RESOURCE_EXHAUSTED, as above; the earlier charge then stays. Thread: any; charges: one at
- * a time. */
+/* As tps_buffer_pool_get(), but takes memory as the buffer is filled: before bytes are written,
+ * tps_buffer_charge() must charge the first `n_bytes`; a refused charge leaves the earlier one.
+ * Thread: any; charges: one at a time. */
 TpsBuffer *tps_buffer_pool_get_empty (TpsBufferPool *pool, gsize n_bytes, GError **error);
 gboolean tps_buffer_charge (TpsBuffer *buffer, gsize n_bytes, GError **error);
 
@@ -94,20 +86,17 @@ gsize tps_buffer_pool_get_cost (gsize n_bytes);
 /* As tps_buffer_new(), but filled with zeros. Neither is charged if the pool's budget is full. */
 TpsBuffer *tps_buffer_new_zeroed (gsize n_bytes);
 
-/* Returns a copy of `n_bytes`, possibly 0. A copy of at most TPS_BUFFER_MAX_SMALL bytes is not much
- * larger than its contents, comes from no pool, and is kept for reuse by the thread that releases
- * it. Aborts as tps_buffer_new() does. */
+/* Returns a copy of `n_bytes`, possibly 0. A copy of at most TPS_BUFFER_MAX_SMALL bytes comes from
+ * no pool, and the thread that releases it keeps it for reuse. Aborts as tps_buffer_new(). */
 #define TPS_BUFFER_MAX_SMALL 4096
 TpsBuffer *tps_buffer_new_copy (gconstpointer data, gsize n_bytes);
 
 /* Returns the bytes of memory that such a copy takes, including its header and rounding. */
 gsize tps_buffer_get_copy_cost (gsize n_bytes);
 
-/* Wraps memory that another process maps too, and that may change at any time. This process must
- * not write to it, unless the other process has offered it for results. The buffer is never
- * exclusive. The owner of the memory waits while the buffer has a reference, so references must be
- * released as soon as the request has been served. Data that are needed for longer must be
- * copied. */
+/* Wraps memory that another process maps and may change at any time. This process must not write to
+ * it, unless it was offered for results. Never exclusive. The owner of the memory waits for the
+ * last reference, so it must be released as soon as the request is served. */
 TpsBuffer *tps_buffer_new_shared (gconstpointer data, gsize n_bytes, GDestroyNotify free_func,
                                   gpointer user_data);
 

@@ -126,3 +126,15 @@ tps_error_set_retry_after_ms (GError *error, gint retry_after_ms)
 {
   private_of (error)->retry_after_ms = retry_after_ms;
 }
+
+gboolean
+tps_fail (GError **error, TpsErrorCode code, const gchar *format, ...)
+{
+  va_list args;
+
+  va_start (args, format);
+  if (error != NULL)
+    g_propagate_error (error, g_error_new_valist (TPS_ERROR, code, format, args));
+  va_end (args);
+  return FALSE;
+}

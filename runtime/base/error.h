@@ -20,6 +20,13 @@ gint tps_error_to_wire_code (const GError *error);
 /* The TpsErrorCode for a wire number; TPS_ERROR_INTERNAL for an unknown one. Thread: any. */
 TpsErrorCode tps_error_from_wire_code (gint wire_code);
 
+/* Sets `error`, unless it is NULL, to a TPS_ERROR as g_set_error(), and returns FALSE. */
+gboolean tps_fail (GError **error, TpsErrorCode code, const gchar *format, ...)
+    G_GNUC_PRINTF (3, 4);
+
+/* The same for a function that returns a pointer. */
+#define tps_fail_null(...) ((void) tps_fail (__VA_ARGS__), NULL)
+
 /* The delay for a request that was refused because other requests hold the memory it needs. */
 #define TPS_RETRY_AFTER_MS 100
 

@@ -68,8 +68,7 @@ struct TpsFaultPlan
 static gboolean
 refuse (const gchar *spec, const gchar *what, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "fault \"%s\": %s", spec, what);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "fault \"%s\": %s", spec, what);
 }
 
 static void

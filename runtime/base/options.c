@@ -90,15 +90,6 @@ add_argument (TpsArguments *arguments, const TpsOption *option, gchar *label, co
   g_ptr_array_add (arguments->list, argument);
 }
 
-static gboolean
-refuse_flag (GError **error, const gchar *format, const gchar *flag)
-{
-  g_autofree gchar *text = g_strdup_printf ("%s \"%s\" (see --help)", format, flag);
-
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, text);
-  return FALSE;
-}
-
 /* Adds the option at `*at`, and moves `*at` to the last argument that belongs to it. */
 static gboolean
 add_flag (TpsArguments *arguments, const gchar *const **at, GError **error)
@@ -109,17 +100,18 @@ add_flag (TpsArguments *arguments, const gchar *const **at, GError **error)
   const TpsOption *option;
 
   if (!g_str_has_prefix (flag, "--"))
-    return refuse_flag (error, "unexpected argument", flag);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "unexpected argument \"%s\" (see --help)",
+                     flag);
   option = find_option (arguments, flag + 2,
                         equals != NULL ? (gsize) (equals - flag) - 2 : strlen (flag + 2));
   if (option == NULL)
-    return refuse_flag (error, "unknown option", flag);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "unknown option \"%s\" (see --help)", flag);
   if (value == NULL && option->type == TPS_OPTION_FLAG)
     value = "true";
   if (value == NULL)
     value = *++*at;
   if (value == NULL)
-    return refuse_flag (error, "no value after", flag);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "no value after \"%s\" (see --help)", flag);
   add_argument (arguments, option, g_strconcat ("--", option->name, NULL), value, FALSE);
   return TRUE;
 }
@@ -157,11 +149,7 @@ tps_arguments_add (TpsArguments *arguments, const gchar *source, const gchar *na
   const Argument *last = option != NULL ? find_last (arguments, option) : NULL;
 
   if (option == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: unknown option \"%s\"",
-                   source, name);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: unknown option \"%s\"", source, name);
   /* The command line takes precedence over files. */
   if (last == NULL || last->is_from_file)
     add_argument (arguments, option, g_strdup_printf ("%s: %s", source, name), value, TRUE);
@@ -321,9 +309,8 @@ set_value (const TpsOption *option, const gchar *text, gpointer field, GError **
 static gboolean
 refuse (const Argument *argument, const gchar *expected, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s=%s: expected %s", argument->label,
-               argument->text, expected);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s=%s: expected %s", argument->label,
+                   argument->text, expected);
 }
 
 static gboolean
@@ -367,11 +354,7 @@ apply_argument (const Argument *argument, gpointer values, GError **error)
   if (set_value (option, argument->text, (guint8 *) values + option->offset, &reason))
     return TRUE;
   if (reason != NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: %s", argument->label,
-                   reason->message);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: %s", argument->label, reason->message);
   expected = to_expected (option);
   return refuse (argument, expected, error);
 }
@@ -411,8 +394,7 @@ tps_arguments_refuse (const TpsArguments *arguments, const gchar *name, const gc
 
   if (last != NULL)
     return refuse (last, expected, error);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "--%s: expected %s", name, expected);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "--%s: expected %s", name, expected);
 }
 
 /* Returns the default of an option as text; NULL if there is none. */

@@ -40,9 +40,8 @@ tps_registry_find (TpsRegistry *registry, const gchar *name, GError **error)
 
   names = tps_registry_list (registry);
   known = g_strjoinv (", ", (gchar **) (gpointer) names);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "unknown %s \"%s\"; known: %s",
-               registry->what, name == NULL ? "" : name, known);
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_NOT_FOUND, "unknown %s \"%s\"; known: %s", registry->what,
+                        name == NULL ? "" : name, known);
 }
 
 void

@@ -71,11 +71,11 @@ static gboolean has_writer;
 static gboolean
 refuse (const gchar *item, const gchar *problem, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "log level \"%s\": %s; expected LEVEL or AREA=LEVEL with error, warning, info or "
-               "debug, separated by commas",
-               item, problem);
-  return FALSE;
+  return tps_fail (
+      error, TPS_ERROR_INVALID_ARGUMENT,
+      "log level \"%s\": %s; expected LEVEL or AREA=LEVEL with error, warning, info or "
+      "debug, separated by commas",
+      item, problem);
 }
 
 /* Returns the area `name`; NULL if there is none. */

@@ -209,11 +209,8 @@ tps_device_memory_download (TpsTensor *copy, const TpsTensor *tensor, GError **e
   g_autoptr (TpsBuffer) buffer = tps_buffer_pool_try_get (get_host_pool (device), n_bytes);
 
   if (buffer == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "no memory for a copy of %" G_GSIZE_FORMAT " bytes", n_bytes);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                     "no memory for a copy of %" G_GSIZE_FORMAT " bytes", n_bytes);
   if (!tps_device_memory_copy (device, tps_buffer_get_data (buffer), tps_tensor_data (tensor),
                                n_bytes, error))
     return FALSE;

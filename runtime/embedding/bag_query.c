@@ -14,15 +14,11 @@ check_vector (TpsTensorView view, TpsDType dtype, const gchar *what, const gchar
       && (view.data != NULL || view.shape.dims[0] == 0))
     return TRUE;
   if (view.shape.dtype == 0 || view.data == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s.%s: missing, expected a vector of %s", what, field, tps_dtype_name (dtype));
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: missing, expected a vector of %s",
+                     what, field, tps_dtype_name (dtype));
   got = tps_shape_to_string (&view.shape);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %s, expected a vector of %s",
-               what, field, got, tps_dtype_name (dtype));
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %s, expected a vector of %s", what,
+                   field, got, tps_dtype_name (dtype));
 }
 
 /* Reports the first invalid offset. At least one offset must be invalid. */
@@ -63,10 +59,9 @@ check_offsets (const TpsBagQuery *query, const gchar *what, GError **error)
     {
       if (n_indices == 0)
         return TRUE;
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s.offsets: empty, but there are %" G_GINT64_FORMAT " indices", what,
-                   n_indices);
-      return FALSE;
+      return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                       "%s.offsets: empty, but there are %" G_GINT64_FORMAT " indices", what,
+                       n_indices);
     }
   for (gint64 bag = 1; bag < n_bags; bag++)
     is_ascending &= offsets[bag - 1] <= offsets[bag];
@@ -81,21 +76,15 @@ check_weights (const TpsBagQuery *query, const gchar *what, GError **error)
   if (query->weights.shape.dtype == 0)
     return TRUE;
   if (query->pooling != TPS_POOLING_SUM)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s.weights: only SUM takes weights, the pooling is %s", what,
-                   query->pooling == TPS_POOLING_MEAN ? "MEAN" : "MAX");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s.weights: only SUM takes weights, the pooling is %s", what,
+                     query->pooling == TPS_POOLING_MEAN ? "MEAN" : "MAX");
   if (!check_vector (query->weights, TPS_DTYPE_FLOAT32, what, "weights", error))
     return FALSE;
   if (query->weights.shape.dims[0] != query->indices.shape.dims[0])
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s.weights: %" G_GINT64_FORMAT " weights for %" G_GINT64_FORMAT " indices",
-                   what, query->weights.shape.dims[0], query->indices.shape.dims[0]);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s.weights: %" G_GINT64_FORMAT " weights for %" G_GINT64_FORMAT " indices",
+                     what, query->weights.shape.dims[0], query->indices.shape.dims[0]);
   return TRUE;
 }
 
@@ -103,16 +92,10 @@ gboolean
 tps_bag_query_check (const TpsBagQuery *query, const gchar *what, GError **error)
 {
   if (query->table == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.table: missing", what);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.table: missing", what);
   if ((gint) query->pooling < TPS_POOLING_SUM || (gint) query->pooling > TPS_POOLING_MAX)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.pooling: unknown pooling %d",
-                   what, (gint) query->pooling);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.pooling: unknown pooling %d", what,
+                     (gint) query->pooling);
   return check_vector (query->indices, TPS_DTYPE_INT64, what, "indices", error)
          && check_vector (query->offsets, TPS_DTYPE_INT64, what, "offsets", error)
          && check_offsets (query, what, error) && check_weights (query, what, error);

@@ -89,9 +89,8 @@ check_rows (gint64 rows, GError **error)
 {
   if (rows >= 1)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "rows: %" G_GINT64_FORMAT ", expected at least 1", rows);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "rows: %" G_GINT64_FORMAT ", expected at least 1", rows);
 }
 
 void
@@ -106,22 +105,16 @@ tps_shard_init_range (TpsShard *shard, gint64 rows, gint64 first_row, gint64 n_r
   if (!check_rows (rows, error))
     return FALSE;
   if (first_row < 0 || first_row > rows)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "first_row: %" G_GINT64_FORMAT " is not in [0, %" G_GINT64_FORMAT "]", first_row,
-                   rows);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "first_row: %" G_GINT64_FORMAT " is not in [0, %" G_GINT64_FORMAT "]",
+                     first_row, rows);
   if (n_rows == -1)
     n_rows = rows - first_row;
   if (n_rows < 0 || n_rows > rows - first_row)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "shard_rows: %" G_GINT64_FORMAT " from row %" G_GINT64_FORMAT
-                   " on are not in [0, %" G_GINT64_FORMAT ")",
-                   n_rows, first_row, rows);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "shard_rows: %" G_GINT64_FORMAT " from row %" G_GINT64_FORMAT
+                     " on are not in [0, %" G_GINT64_FORMAT ")",
+                     n_rows, first_row, rows);
   *shard = (TpsShard) {
     .kind = TPS_SHARD_RANGE,
     .rows = rows,
@@ -137,17 +130,11 @@ tps_shard_init_hash (TpsShard *shard, gint64 rows, gint32 index, gint32 count, G
   if (!check_rows (rows, error))
     return FALSE;
   if (count < 1)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "shard_count: %d, expected at least 1", count);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "shard_count: %d, expected at least 1",
+                     count);
   if (index < 0 || index >= count)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "shard_index: %d is not in [0, %d)", index, count);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "shard_index: %d is not in [0, %d)", index,
+                     count);
   *shard = (TpsShard) {
     .kind = TPS_SHARD_HASH,
     .rows = rows,

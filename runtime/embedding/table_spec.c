@@ -2,12 +2,223 @@
 
 #include "runtime/embedding/table_spec.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
-#include "runtime/embedding/initializer.h"
 #include "runtime/base/error.h"
 #include "runtime/base/growing_array.h"
+#include "runtime/base/rng.h"
+#include "runtime/device/cpu/kernels/elementwise.h"
+
+/* -- initializer -- */
+
+/* Initializers: checks and names, for the other files of this folder. tps_initializer_fill_row() is
+ * declared in table_spec.h. */
+
+/* Values are drawn as FLOAT64 from the random-number stream of the row, and rounded once to the
+ * type of the table. */
+
+/* After this number of draws outside the bounds, the value is clamped to the nearer bound. */
+#define MAX_DRAWS 64
+#define MAX_DEVIATIONS \
+  15 /* limit of a normal number, in standard deviations; the polar method of rng.c ends at 12.01 */
+
+#define BLOCK 256
+
+typedef struct
+{
+  const gchar *name;
+  gsize offset;
+} Field;
+
+static const Field fields[] = {
+  { "low", G_STRUCT_OFFSET (TpsInitializer, low) },
+  { "high", G_STRUCT_OFFSET (TpsInitializer, high) },
+  { "mean", G_STRUCT_OFFSET (TpsInitializer, mean) },
+  { "stdev", G_STRUCT_OFFSET (TpsInitializer, stdev) },
+};
+
+/* A kind, with the fields that it uses and the defaults of all fields, in the order of fields[]. */
+typedef struct
+{
+  const gchar *name;
+  gboolean is_used[G_N_ELEMENTS (fields)];
+  gdouble not_said[G_N_ELEMENTS (fields)];
+} Kind;
+
+static const Kind kinds[] = {
+  [TPS_INITIALIZER_ZEROS] = { "ZEROS", { FALSE }, { NAN, NAN, NAN, NAN } },
+  [TPS_INITIALIZER_UNIFORM] = { "UNIFORM", { TRUE, TRUE }, { 0, 1, NAN, NAN } },
+  [TPS_INITIALIZER_NORMAL] = { "NORMAL", { TRUE, TRUE, TRUE, TRUE }, { NAN, NAN, 0, 1 } },
+};
+
+/* Returns the name on the wire, such as "NORMAL", or NULL for an unknown kind. The string is
+ * static. */
+static const gchar *
+initializer_kind_name (TpsInitializerKind kind)
+{
+  return (guint) kind < G_N_ELEMENTS (kinds) ? kinds[kind].name : NULL;
+}
+
+static gdouble *
+value_of (TpsInitializer *initializer, gsize field)
+{
+  return &G_STRUCT_MEMBER (gdouble, initializer, fields[field].offset);
+}
+
+/* -- checks -- */
+
+/* Returns the largest finite value of a table's element type. */
+static gdouble
+get_largest (TpsDType dtype)
+{
+  switch (dtype)
+    {
+    case TPS_DTYPE_FLOAT16:
+      return 65504;
+    case TPS_DTYPE_BFLOAT16:
+      return 0x1.fep127;
+    default:
+      return FLT_MAX;
+    }
+}
+
+static gboolean
+resolve_field (TpsInitializer *initializer, gsize field, TpsDType dtype, const gchar *what,
+               GError **error)
+{
+  const Kind *kind = &kinds[initializer->kind];
+  gdouble *value = value_of (initializer, field);
+
+  if (!kind->is_used[field] && !isnan (*value) && *value != 0)
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %g, but %s has none", what,
+                     fields[field].name, *value, kind->name);
+  if (!kind->is_used[field] || isnan (*value))
+    *value = kind->not_said[field];
+  if (fabs (*value) > get_largest (dtype))
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %g, expected a finite %s", what,
+                     fields[field].name, *value, tps_dtype_name (dtype));
+  return TRUE;
+}
+
+static gboolean
+check_range (const TpsInitializer *initializer, TpsDType dtype, const gchar *what, GError **error)
+{
+  if (initializer->low > initializer->high)
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.low: %g is above high, %g", what,
+                     initializer->low, initializer->high);
+  /* No drawn value is farther from the mean than this. */
+  if (fabs (initializer->mean) + MAX_DEVIATIONS * initializer->stdev > get_largest (dtype))
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s.stdev: %g, values %d standard deviations from the mean are infinite as %s",
+                     what, initializer->stdev, MAX_DEVIATIONS, tps_dtype_name (dtype));
+  if (initializer->stdev < 0)
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.stdev: %g, expected 0 or more", what,
+                     initializer->stdev);
+  return TRUE;
+}
+
+/* Fills in the defaults and checks the initializer for rows of `dtype`: all values that it draws
+ * must be finite. Fields that the kind does not use must be unset or 0, and become NAN; the seed of
+ * ZEROS becomes 0. Errors: INVALID_ARGUMENT, "`what`.stdev: …". */
+static gboolean
+initializer_resolve (TpsInitializer *initializer, TpsDType dtype, const gchar *what, GError **error)
+{
+  TpsInitializer resolved = *initializer;
+
+  if (initializer_kind_name (initializer->kind) == NULL)
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.kind: unknown initializer %d", what,
+                     (gint) initializer->kind);
+  for (gsize i = 0; i < G_N_ELEMENTS (fields); i++)
+    if (!resolve_field (&resolved, i, dtype, what, error))
+      return FALSE;
+  if (!check_range (&resolved, dtype, what, error))
+    return FALSE;
+  *initializer = resolved;
+  return TRUE;
+}
+
+static gdouble
+get_field (const TpsInitializer *initializer, gsize offset)
+{
+  return *(const gdouble *) (gconstpointer) ((const guint8 *) initializer + offset);
+}
+
+/* Names the first value that differs between two resolved initializers, "stdev: 1, not 2"; NULL if
+ * they are equal. The caller must free the string with g_free(). */
+static gchar *
+initializer_dup_difference (const TpsInitializer *a, const TpsInitializer *b)
+{
+  if (a->kind != b->kind)
+    return g_strdup_printf ("kind: %s, not %s", kinds[a->kind].name, kinds[b->kind].name);
+  for (gsize i = 0; i < G_N_ELEMENTS (fields); i++)
+    {
+      gdouble x = get_field (a, fields[i].offset);
+      gdouble y = get_field (b, fields[i].offset);
+
+      if (x != y && !(isnan (x) && isnan (y)))
+        return g_strdup_printf ("%s: %.17g, not %.17g", fields[i].name, x, y);
+    }
+  if (a->seed != b->seed)
+    return g_strdup_printf ("seed: %" G_GINT64_FORMAT ", not %" G_GINT64_FORMAT, a->seed, b->seed);
+  return NULL;
+}
+
+/* -- values -- */
+
+static gdouble
+draw_normal (const TpsInitializer *initializer, TpsRng *rng)
+{
+  gdouble value = initializer->mean;
+
+  for (guint i = 0; i < MAX_DRAWS; i++)
+    {
+      value = initializer->mean + initializer->stdev * tps_rng_next_normal (rng);
+      /* An unset bound is NAN, for which both comparisons are false. */
+      if (!(value < initializer->low) && !(value > initializer->high))
+        return value;
+    }
+  return value < initializer->low ? initializer->low : initializer->high;
+}
+
+static void
+draw (const TpsInitializer *initializer, TpsRng *rng, gdouble *values, gsize n)
+{
+  gdouble width = initializer->high - initializer->low;
+
+  if (initializer->kind == TPS_INITIALIZER_NORMAL)
+    for (gsize i = 0; i < n; i++)
+      values[i] = draw_normal (initializer, rng);
+  else
+    for (gsize i = 0; i < n; i++)
+      values[i] = initializer->low + width * tps_rng_next_double (rng);
+}
+
+void
+tps_initializer_fill_row (const TpsInitializer *initializer, gint64 row, TpsDType dtype,
+                          gpointer values, gsize dim)
+{
+  gsize element = tps_dtype_size (dtype);
+  gdouble block[BLOCK];
+  TpsRng rng;
+
+  if (initializer->kind == TPS_INITIALIZER_ZEROS)
+    {
+      memset (values, 0, dim * element);
+      return;
+    }
+  tps_rng_init (&rng, initializer->seed, (guint64) row);
+  for (gsize d = 0; d < dim; d += BLOCK)
+    {
+      gsize n = MIN (BLOCK, dim - d);
+
+      draw (initializer, &rng, block, n);
+      tps_cpu_cast (dtype, (guint8 *) values + d * element, TPS_DTYPE_FLOAT64, block, n);
+    }
+}
+
+/* -- table spec -- */
 
 #define MAX_NAME 255
 #define DEFAULT_LEARNING_RATE 0.01
@@ -107,18 +318,12 @@ static gboolean
 check_rounding (const TpsTableSpec *spec, GError **error)
 {
   if (spec->rounding != 0 && tps_rounding_name (spec->rounding) == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.rounding: %d, expected NEAREST or STOCHASTIC", (gint) spec->rounding);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "spec.rounding: %d, expected NEAREST or STOCHASTIC", (gint) spec->rounding);
   if (spec->rounding == TPS_ROUNDING_STOCHASTIC && spec->dtype == TPS_DTYPE_FLOAT32)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.rounding: STOCHASTIC, but rows of FLOAT32 are not rounded; expected "
-                   "NEAREST, or spec.dtype FLOAT16 or BFLOAT16");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "spec.rounding: STOCHASTIC, but rows of FLOAT32 are not rounded; expected "
+                     "NEAREST, or spec.dtype FLOAT16 or BFLOAT16");
   return TRUE;
 }
 
@@ -126,33 +331,21 @@ static gboolean
 check_fields (const TpsTableSpec *spec, GError **error)
 {
   if (!is_name (spec->name))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.name: \"%.64s\", expected [A-Za-z0-9_.:/-]{1,255}",
-                   spec->name != NULL ? spec->name : "");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "spec.name: \"%.64s\", expected [A-Za-z0-9_.:/-]{1,255}",
+                     spec->name != NULL ? spec->name : "");
   if (spec->dim < 1)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.dim: %d, expected at least 1", spec->dim);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "spec.dim: %d, expected at least 1",
+                     spec->dim);
   if (spec->durability != 0
       && (spec->durability < TPS_DURABILITY_NONE || spec->durability > TPS_DURABILITY_COMMIT))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.durability: %d, expected NONE, INTERVAL or COMMIT",
-                   (gint) spec->durability);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "spec.durability: %d, expected NONE, INTERVAL or COMMIT",
+                     (gint) spec->durability);
   if (!is_row_dtype (spec->dtype))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.dtype: %s (%d), expected FLOAT32, FLOAT16 or BFLOAT16",
-                   tps_dtype_name (spec->dtype), (gint) spec->dtype);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "spec.dtype: %s (%d), expected FLOAT32, FLOAT16 or BFLOAT16",
+                     tps_dtype_name (spec->dtype), (gint) spec->dtype);
   return check_rounding (spec, error);
 }
 
@@ -165,11 +358,10 @@ resolve_place (TpsTablePlace *place, GError **error)
     return TRUE;
   if (place->device[0] != '\0' && !g_str_equal (place->device, "cpu"))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "spec.host_memory: requires a named device other than the CPU, spec.device is "
-               "\"%s\"",
-               place->device);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "spec.host_memory: requires a named device other than the CPU, spec.device is "
+                   "\"%s\"",
+                   place->device);
 }
 
 /* Checks the parameters of a shard by building a second shard from them. */
@@ -198,11 +390,8 @@ check_shard (const TpsShard *shard, GError **error)
       return FALSE;
     }
   if (!tps_shard_equal (shard, &again))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.shard: not made by tps_shard_init_whole(), _range() or _hash()");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "spec.shard: not made by tps_shard_init_whole(), _range() or _hash()");
   return TRUE;
 }
 
@@ -225,7 +414,7 @@ tps_table_spec_resolve (TpsTableSpec *spec, GError **error)
   gsize n_bytes;
 
   if (!check_fields (spec, error) || !check_shard (&spec->shard, error)
-      || !tps_initializer_resolve (&resolved.initializer, spec->dtype, "spec.initializer", error)
+      || !initializer_resolve (&resolved.initializer, spec->dtype, "spec.initializer", error)
       || !tps_optimizer_spec_resolve (&resolved.optimizer, "spec.optimizer", error)
       || !resolve_place (&resolved.place, error))
     return FALSE;
@@ -237,12 +426,9 @@ tps_table_spec_resolve (TpsTableSpec *spec, GError **error)
       && resolved.rounding != TPS_ROUNDING_STOCHASTIC)
     resolved.initializer.seed = 0;
   if (!count_bytes (&resolved, &n_bytes))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.rows: the size of %" G_GINT64_FORMAT " rows of dim %d exceeds 64 bits",
-                   spec->shard.n_rows, spec->dim);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "spec.rows: the size of %" G_GINT64_FORMAT " rows of dim %d exceeds 64 bits",
+                     spec->shard.n_rows, spec->dim);
   *spec = resolved;
   return TRUE;
 }
@@ -360,7 +546,7 @@ tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec *b)
   if (a->rounding != b->rounding)
     return g_strdup_printf ("rounding: %s, not %s", tps_rounding_name (a->rounding),
                             tps_rounding_name (b->rounding));
-  difference = tps_initializer_dup_difference (&a->initializer, &b->initializer);
+  difference = initializer_dup_difference (&a->initializer, &b->initializer);
   if (difference != NULL)
     {
       g_autofree gchar *inner = difference;

@@ -1,15 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A command: the record of one request that changed lasting state.
- *
- * The state of a server is a function of its commands in LSN order. A server that applies the
- * records of another server, one by one, has the same bits in every row, optimizer state and model.
- * A record therefore holds the content of the request and the decisions that were made when the
- * command took effect: the tables whose step was skipped because their device had failed, and
- * whether the request was answered with an error.
- *
- * Everything in a record is borrowed. Values are read-only.
- */
+/* A command: the record of one request that changed lasting state. The state of a server is a
+ * function of its commands in LSN order, to the bit. A record therefore holds the request and the
+ * decisions that were made when it took effect: the tables whose step was skipped because their
+ * device had failed, and whether it was answered with an error. Everything in it is borrowed and
+ * read-only. */
 
 #pragma once
 

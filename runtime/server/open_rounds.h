@@ -6,6 +6,8 @@
 
 #include <glib.h>
 
+#include "runtime/base/metrics.h"
+
 G_BEGIN_DECLS
 
 #define TPS_OPEN_ROUND_MAX_MISSING 100
@@ -60,5 +62,20 @@ gchar *tps_missing_trainers_to_string (guint n_trainers, guint n_missing, TpsHas
  * `*n_looks` trainers, and subtracts the number of examined trainers from `*n_looks`. */
 void tps_open_round_list_missing (TpsOpenRound *open, guint n_trainers, TpsHasCome has_come,
                                   gconstpointer round, guint *n_looks);
+
+/* -- metrics of rounds -- */
+
+/* Metrics of the rounds of a parameter server: REFERENCE.md. */
+
+typedef struct
+{
+  TpsGauge *open;
+  TpsGauge *waiting; /* calls, until they are answered */
+  TpsCounter *completed;
+} TpsRoundNumbers;
+
+/* Fills in `numbers`, which are borrowed from `metrics`. `server` must be "averaging" or
+ * "updating". */
+void tps_round_numbers_init (TpsRoundNumbers *numbers, TpsMetrics *metrics, const gchar *server);
 
 G_END_DECLS

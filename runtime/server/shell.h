@@ -1,19 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The parts that every service with waiting calls needs around its state: a lock, a timer for the
- * earliest deadline, a count of pending work, and an orderly end.
- *
- *   tps_mutex_lock (&shell->lock);
- *   ... one step of the state machine ...
- *   tps_shell_begin (shell);                         for each job that the step has produced
- *   tps_shell_set_deadline (shell, earliest_ns);     after each step
- *   tps_mutex_unlock (&shell->lock);
- *   ... replies and jobs, without the lock; tps_shell_end (shell) after each job ...
- *
- * To end, the service must call tps_shell_shut_down() under the lock, together with the last step
+ * earliest deadline, a count of pending work (begin() under the lock for each job of a step, end()
+ * after it), and an orderly end: tps_shell_shut_down() under the lock, together with the last step
  * of the state machine, then tps_shell_drain() without the lock, then tps_shell_clear(). The worker
- * pool must live until the shell is shut down.
- */
+ * pool must live until the shell is shut down. */
 
 #pragma once
 

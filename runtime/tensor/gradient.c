@@ -39,17 +39,11 @@ static gboolean
 check_floating (const TpsTensor *tensor, const gchar *what, GError **error)
 {
   if (tps_tensor_is_empty (tensor))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: missing", what);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: missing", what);
   if (!tps_dtype_is_floating (tensor->shape.dtype))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s: dtype %s cannot be averaged, expected a floating-point dtype", what,
-                   tps_dtype_name (tensor->shape.dtype));
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s: dtype %s cannot be averaged, expected a floating-point dtype", what,
+                     tps_dtype_name (tensor->shape.dtype));
   return TRUE;
 }
 
@@ -61,13 +55,10 @@ check_index_range (const TpsGradient *gradient, GError **error)
 
   for (gint64 i = 0; i < n_ids; i++)
     if (G_UNLIKELY (ids[i] < 0 || ids[i] >= gradient->rows))
-      {
-        g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                     "gradient.sparse.indices[%" G_GINT64_FORMAT "] is %" G_GINT64_FORMAT
-                     ", expected 0 <= index < %" G_GINT64_FORMAT,
-                     i, ids[i], gradient->rows);
-        return FALSE;
-      }
+      return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                       "gradient.sparse.indices[%" G_GINT64_FORMAT "] is %" G_GINT64_FORMAT
+                       ", expected 0 <= index < %" G_GINT64_FORMAT,
+                       i, ids[i], gradient->rows);
   return TRUE;
 }
 
@@ -83,27 +74,22 @@ check_sparse (const TpsGradient *gradient, GError **error)
     {
       g_autofree gchar *got = tps_shape_to_string (indices);
 
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "gradient.sparse.indices is %s, expected INT64 [nnz]", got);
-      return FALSE;
+      return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                       "gradient.sparse.indices is %s, expected INT64 [nnz]", got);
     }
   if (values->n_dims != 2 || values->dims[0] != indices->dims[0])
     {
       g_autofree gchar *got = tps_shape_to_string (values);
 
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "gradient.sparse.values is %s, expected [%" G_GINT64_FORMAT
-                   ", dim]: a row for each index",
-                   got, indices->dims[0]);
-      return FALSE;
+      return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                       "gradient.sparse.values is %s, expected [%" G_GINT64_FORMAT
+                       ", dim]: a row for each index",
+                       got, indices->dims[0]);
     }
   if (gradient->rows < 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "gradient.sparse.shape has %" G_GINT64_FORMAT " rows, expected >= 0",
-                   gradient->rows);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "gradient.sparse.shape has %" G_GINT64_FORMAT " rows, expected >= 0",
+                     gradient->rows);
   return check_index_range (gradient, error);
 }
 
@@ -114,10 +100,9 @@ check_weight (gdouble weight, GError **error)
 {
   if (weight == 0 || (weight >= FLT_MIN && weight <= FLT_MAX))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "gradient.weight is %g, expected 0 or a FLOAT32 from %g to %g", weight,
-               (gdouble) FLT_MIN, (gdouble) FLT_MAX);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "gradient.weight is %g, expected 0 or a FLOAT32 from %g to %g", weight,
+                   (gdouble) FLT_MIN, (gdouble) FLT_MAX);
 }
 
 gboolean
@@ -135,13 +120,10 @@ tps_gradient_check (const TpsGradient *gradient, GError **error)
       break;
     }
   if (gradient->weight > 0)
-    {
-      g_set_error (
-          error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-          "gradient has neither dense nor sparse data, which requires weight 0; its weight is %g",
-          gradient->weight);
-      return FALSE;
-    }
+    return tps_fail (
+        error, TPS_ERROR_INVALID_ARGUMENT,
+        "gradient has neither dense nor sparse data, which requires weight 0; its weight is %g",
+        gradient->weight);
   return TRUE;
 }
 

@@ -109,9 +109,8 @@ tps_optimizer_spec (TpsOptimizerKind kind, gdouble learning_rate)
 static gboolean
 fail (const gchar *what, const gchar *field, gdouble value, const gchar *expected, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %g, %s", what, field, value,
-               expected);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %g, %s", what, field, value,
+                   expected);
 }
 
 /* Checks the value after rounding it to FLOAT32, the type of the optimizers' arithmetic. */
@@ -137,19 +136,13 @@ resolve_number (TpsOptimizerSpec *spec, guint i, const gchar *what, GError **err
   gdouble *value = tps_optimizer_spec_number (spec, i);
 
   if (i + 1 == LEARNING_RATE && isnan (*value))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: missing, or not a number",
-                   what, name);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: missing, or not a number", what,
+                     name);
   if (i + 1 != LEARNING_RATE && isnan (row->defaults[i]))
     {
       if (!isnan (*value) && *value != 0)
-        {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %g, but %s has none",
-                       what, name, *value, row->name);
-          return FALSE;
-        }
+        return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %g, but %s has none", what,
+                         name, *value, row->name);
       *value = 0;
       return TRUE;
     }
@@ -164,11 +157,8 @@ tps_optimizer_spec_resolve (TpsOptimizerSpec *spec, const gchar *what, GError **
   TpsOptimizerSpec resolved = *spec;
 
   if (!is_known (spec->kind))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.kind: unknown optimizer %d",
-                   what, (gint) spec->kind);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.kind: unknown optimizer %d", what,
+                     (gint) spec->kind);
   for (guint i = 0; i < TPS_OPTIMIZER_N_NUMBERS; i++)
     if (!resolve_number (&resolved, i, what, error))
       return FALSE;
@@ -210,9 +200,7 @@ tps_optimizer_kind_find (const gchar *name, TpsOptimizerKind *kind, GError **err
         }
       g_string_append_printf (known, "%s%s", known->len > 0 ? ", " : "", rows[i].name);
     }
-  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "no optimizer \"%s\"; known: %s", name,
-               known->str);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_NOT_FOUND, "no optimizer \"%s\"; known: %s", name, known->str);
 }
 
 /* -- state -- */

@@ -13,34 +13,21 @@ tps_shape_init (TpsShape *shape, gint dtype, guint n_dims, const gint64 *dims, c
   gint64 n_bytes;
 
   if (!tps_dtype_is_valid (dtype))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: unknown dtype %d", what,
-                   dtype);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: unknown dtype %d", what, dtype);
   if (n_dims > TPS_TENSOR_MAX_DIMS)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s: %u dimensions, at most %d are allowed", what, n_dims, TPS_TENSOR_MAX_DIMS);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: %u dimensions, at most %d are allowed",
+                     what, n_dims, TPS_TENSOR_MAX_DIMS);
   n_bytes = (gint64) tps_dtype_size ((TpsDType) dtype);
   for (guint i = 0; i < n_dims; i++)
     {
       if (dims[i] < 0)
-        {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                       "%s: dimension %u is negative: %" G_GINT64_FORMAT, what, i, dims[i]);
-          return FALSE;
-        }
+        return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                         "%s: dimension %u is negative: %" G_GINT64_FORMAT, what, i, dims[i]);
     }
   /* Even if a dimension is 0, the product of the other dimensions must be representable. */
   for (guint i = 0; i < n_dims; i++)
     if (dims[i] > 0 && __builtin_mul_overflow (n_bytes, dims[i], &n_bytes))
-      {
-        g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: the shape overflows", what);
-        return FALSE;
-      }
+      return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: the shape overflows", what);
   memset (shape, 0, sizeof *shape);
   shape->dtype = (TpsDType) dtype;
   shape->n_dims = n_dims;

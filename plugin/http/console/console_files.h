@@ -1,10 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Files of the web console, which are embedded in the program. embed.py generates their table.
- *
- * The files must be served without a token (TPS_RIGHT_OPEN), because browsers send no token when
- * they load a page, its styles and its scripts. The files contain no data of the server: the page
- * prompts for the token, and sends it with each request for data. */
+/* Files of the web console, embedded in the program by embed.py. They must be served without a
+ * token (TPS_RIGHT_OPEN), because browsers send none when they load a page. They contain no data:
+ * the page prompts for the token and sends it with each request. */
 
 #pragma once
 

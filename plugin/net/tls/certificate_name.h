@@ -10,10 +10,9 @@
 
 G_BEGIN_DECLS
 
-/* Returns the first of the following names that the certificate has: a SAN URI of the form
- * spiffe://DOMAIN/PATH, unchanged; a SAN DNS name, as "dns:NAME"; the last common name of the
- * subject, as "cn:NAME". Names that contain bytes other than printable ASCII are ignored. The
- * caller owns the result. Returns NULL if the certificate has no such name. */
+/* Returns the first of these names of the certificate: a SAN URI spiffe://DOMAIN/PATH; a SAN DNS
+ * name, as "dns:NAME"; the last common name of the subject, as "cn:NAME". Names with bytes other
+ * than printable ASCII are ignored. Owned by the caller; NULL if there is none. */
 gchar *tps_certificate_dup_name (X509 *certificate);
 
 G_END_DECLS

@@ -249,10 +249,9 @@ load_certificate (const TpsTls *tls, SSL_CTX *context, gint64 *expiry_s, GError 
   *expiry_s = to_unix_time (expiry);
   if (X509_cmp_current_time (expiry) > 0)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "TLS certificate %s cannot be used: it has expired, and must be renewed",
-               tls->certificate);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "TLS certificate %s cannot be used: it has expired, and must be renewed",
+                   tls->certificate);
 }
 
 /* Refuses a ClientHello with long lists before OpenSSL copies them: it keeps up to nine bytes for
@@ -328,11 +327,8 @@ load_context (const TpsTls *tls, gint64 *expiry_s, GError **error)
   ERR_clear_error ();
   context = SSL_CTX_new (TLS_method ());
   if (context == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "OpenSSL cannot be used: %s",
-                   tps_tls_take_reason ());
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_RESOURCE_EXHAUSTED, "OpenSSL cannot be used: %s",
+                          tps_tls_take_reason ());
   if (fill_context (tls, context, expiry_s, error))
     return context;
   SSL_CTX_free (context);

@@ -1,17 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The certificate of a process, its key and the authorities that it trusts, for encrypted TCP
- * connections.
- *
- *   TpsTlsOptions options = { .certificate = "node.pem", .key = "node.key",
- *                             .authorities = "ca.pem" };
- *   g_autoptr (TpsTls) tls = tps_tls_new (&options, &error);
- *
- * A TpsTls may be used in both roles, in TpsServerOptions and in TpsClientOptions. OpenSSL
- * implements TLS 1.3, and TLS 1.2 if allowed, without tickets, resumption, early data, compression
- * and renegotiation. Unix sockets are never encrypted, because the kernel denies other users access
- * to them.
- */
+ * connections of servers and clients. OpenSSL implements TLS 1.3, and TLS 1.2 if allowed, without
+ * tickets, resumption, early data, compression and renegotiation. Unix sockets are never
+ * encrypted. */
 
 #pragma once
 
@@ -29,10 +21,9 @@ typedef struct
    * NULL = none; servers must have one. */
   const gchar *certificate;
   const gchar *key; /* the private key, without a passphrase; NULL = it is in `certificate` */
-  /* Certificates of the authorities that may issue the certificates of peers. If the file contains
-   * revocation lists, it must contain the list of every issuer, and revoked certificates are
-   * refused. If NULL, a server does not request certificates from clients, and a client trusts the
-   * authorities of the system. */
+  /* Authorities that may issue the certificates of peers. If the file contains revocation lists, it
+   * must contain that of every issuer. If NULL, a server requests no certificates, and a client
+   * trusts the authorities of the system. */
   const gchar *authorities;
   gboolean allow_tls_1_2; /* FALSE: TLS 1.3 only */
 } TpsTlsOptions;

@@ -34,9 +34,8 @@ recognize (TpsNetChannel *channel, gint fd, GError **error)
                            error);
   if (!acceptor->is_required)
     return &tps_plain_channel;
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_PERMISSION_DENIED,
-                       "the peer sent plain bytes, but this server requires TLS (--tls=required)");
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_PERMISSION_DENIED,
+                        "the peer sent plain bytes, but this server requires TLS (--tls=required)");
 }
 
 static const TpsNetChannelOps ops = { .recognize = recognize };

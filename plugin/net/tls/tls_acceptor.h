@@ -22,10 +22,9 @@ typedef struct
   TpsCounters *counters;  /* borrowed, must outlive the acceptor; NULL = none */
 } TpsTlsAcceptorOptions;
 
-/* Creates an acceptor, which the caller owns. It maintains the counters tls_handshakes_total (with
- * the label result) and tls_kernel_connections_total, the gauge tls_handshakes_in_progress, in
- * which a handshake counts from the first byte of its connection, and the gauge
- * tls_certificate_expiry_timestamp_seconds, in seconds since 1970. */
+/* Creates an acceptor, owned by the caller, with its metrics: tls_handshakes_total (by result),
+ * tls_kernel_connections_total, tls_handshakes_in_progress (from the first byte of a connection)
+ * and tls_certificate_expiry_timestamp_seconds. */
 TpsTlsAcceptor *tps_tls_acceptor_new (const TpsTlsAcceptorOptions *options);
 
 /* Frees the acceptor, which may be NULL. No connection may still be waiting for its first byte. */

@@ -26,17 +26,15 @@ typedef struct
   TpsCounter *kernel; /* connections whose sent bytes the kernel encrypts */
 } TpsTlsCounts;
 
-/* Creates the channel of a client, which the caller owns. The server's certificate must contain
- * `peer`: a host name, an IP address, or a URI such as "spiffe://cluster/server". Both arguments
- * are borrowed for the call. Errors: RESOURCE_EXHAUSTED, INVALID_ARGUMENT (`peer`). If the
- * certificate is refused, the handshake fails with UNAUTHENTICATED. */
+/* Creates the channel of a client, owned by the caller. The server's certificate must contain
+ * `peer`: a host name, an IP address, or a URI. Borrowed for the call. Errors: RESOURCE_EXHAUSTED,
+ * INVALID_ARGUMENT (`peer`). A refused certificate fails the handshake with UNAUTHENTICATED. */
 TpsNetChannel *tps_tls_connect (TpsTls *tls, const gchar *peer, GError **error);
 
-/* Creates the channel of a server, which the caller owns. TPS_TLS_HANDSHAKE_BYTES are charged to
- * `budget` (NULL = none), and TPS_TLS_CONNECTION_BYTES to its parent from the end of the handshake
- * until the channel is freed. `workers` and the counters in `counts` are borrowed and must outlive
- * the channel; `counts` itself is copied. If the channel is freed before the handshake ends, the
- * handshake counts as failed. Errors: RESOURCE_EXHAUSTED. */
+/* Creates the channel of a server, owned by the caller. TPS_TLS_HANDSHAKE_BYTES are charged to
+ * `budget` (may be NULL), and TPS_TLS_CONNECTION_BYTES to its parent from the end of the handshake
+ * on. `workers` and the counters in `counts` must outlive the channel. Errors:
+ * RESOURCE_EXHAUSTED. */
 TpsNetChannel *tps_tls_accept (TpsTls *tls, TpsWorkerPool *workers, TpsBudget *budget,
                                const TpsTlsCounts *counts, GError **error);
 

@@ -563,11 +563,8 @@ tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error)
   TpsOtlpExporter *exporter;
 
   if (!tps_otlp_is_endpoint (options->endpoint))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "OTLP endpoint \"%s\": expected http://HOST:PORT", options->endpoint);
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_INVALID_ARGUMENT,
+                          "OTLP endpoint \"%s\": expected http://HOST:PORT", options->endpoint);
   if (!start_thread_of_glib (error))
     return NULL;
   exporter = g_new0 (TpsOtlpExporter, 1);

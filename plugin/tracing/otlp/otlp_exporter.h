@@ -1,12 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sends the spans of a tracer to a collector: OTLP over HTTP, as JSON, on a thread of its own.
- *
- * Spans leave in batches, one request at a time. A batch that the collector cannot take now (429,
- * 502, 503, 504, or no connection) is sent again, after Retry-After or a growing pause. It is
- * dropped after the last attempt, and after any other refusal. Meanwhile the tracer's queue accepts
- * spans until it is full. Calls never wait for the exporter.
- */
+/* Sends the spans of a tracer to a collector: OTLP over HTTP, as JSON, on a thread of its own, in
+ * batches, one request at a time. A batch that cannot be taken now (429, 502, 503, 504, or no
+ * connection) is repeated, after Retry-After or a growing pause, and dropped after the last attempt
+ * or any other refusal. Calls never wait for the exporter. */
 
 #pragma once
 

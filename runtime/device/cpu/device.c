@@ -98,11 +98,8 @@ cpu_events_elapsed (TpsEvent *start, TpsEvent *end, gdouble *ms, GError **error)
   gint64 end_ns = ((const CpuEvent *) end)->recorded_ns;
 
   if (start_ns == 0 || end_ns == 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "cpu: %s event was not recorded",
-                   start_ns == 0 ? "start" : "end");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "cpu: %s event was not recorded",
+                     start_ns == 0 ? "start" : "end");
   *ms = (gdouble) (end_ns - start_ns) / 1e6;
   return TRUE;
 }

@@ -324,12 +324,11 @@ round_check_signature (const TpsRound *round, const TpsAveragingTicket *ticket, 
     return TRUE;
   got = tps_gradient_to_string (gradient);
   expected = tps_gradient_to_string (&round->signature);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "trainer %d sent %s to round (batch %" G_GINT64_FORMAT
-               ", param_loc %d), where trainer %d sent %s",
-               ticket->trainer, got, round->batch, round->param_loc, round->signature_trainer,
-               expected);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "trainer %d sent %s to round (batch %" G_GINT64_FORMAT
+                   ", param_loc %d), where trainer %d sent %s",
+                   ticket->trainer, got, round->batch, round->param_loc, round->signature_trainer,
+                   expected);
 }
 
 static void

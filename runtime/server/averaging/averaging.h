@@ -47,10 +47,9 @@ typedef struct TpsContribution TpsContribution;
 typedef struct TpsAveragingTicket TpsAveragingTicket;
 typedef struct TpsAveragingJob TpsAveragingJob;
 
-/* Returns TRUE if contributions may be folded into the sum when `n_arrived` >= 1 of them have
- * arrived. If the function returns TRUE for a number of arrivals, it must return TRUE for every
- * larger number; for n_trainers it must return TRUE. The result affects only memory and time,
- * never the average. */
+/* Returns TRUE if contributions may be folded into the sum when `n_arrived` >= 1 have arrived; then
+ * also for every larger number, and always for n_trainers. Affects memory and time, never the
+ * average. */
 typedef gboolean (*TpsMayFoldFunc) (guint n_arrived, guint n_trainers);
 
 typedef struct
@@ -165,18 +164,16 @@ void tps_averaging_push (TpsAveraging *averaging, TpsAveragingTicket *ticket, gi
 /* Runs the arithmetic of a job. Thread: any, even at the same time as all other functions. */
 void tps_averaging_job_run (TpsAveragingJob *job);
 
-/* As tps_averaging_job_run(), but in steps, so that several threads can share the work. begin()
- * returns the number of blocks (>= 1). run_blocks() must be called for ranges that together contain
- * each block once, in any order and on any threads. end() must be called after all calls of
- * run_blocks() have returned. */
+/* As tps_averaging_job_run(), in steps for several threads: begin() returns the number of blocks
+ * (>= 1), run_blocks() must be called for ranges that contain each block once, and end() after
+ * them. */
 guint tps_averaging_job_begin (TpsAveragingJob *job);
 void tps_averaging_job_run_blocks (TpsAveragingJob *job, guint first_block, guint n_blocks);
 void tps_averaging_job_end (TpsAveragingJob *job);
 
-/* Returns the average that a job has computed, borrowed, and its round; returns NULL if the job has
- * computed no average. The caller may change the elements of the average. tps_averaging_job_fail()
- * takes ownership of `error` and makes the round fail instead; it may be called only if there is an
- * average. Both must be called between end() and job_done(). */
+/* Returns the average that a job has computed, borrowed, whose elements may be changed, and its
+ * round; or NULL. tps_averaging_job_fail() takes ownership of `error` and makes the round fail
+ * instead of the average. Between end() and job_done(). */
 TpsGradient *tps_averaging_job_get_average (TpsAveragingJob *job, gint64 *batch, gint32 *param_loc);
 void tps_averaging_job_fail (TpsAveragingJob *job, GError *error);
 

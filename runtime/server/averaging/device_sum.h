@@ -1,16 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums of dense gradients in a device's memory, with the same bits as sums in host memory
- * (runtime/device/backend.h). Gradients are copied to the device, unless they are already there,
- * and added on a stream. The average is copied to the host, or stays on the device. Streams and
- * memory are kept for the next sum.
+/* Sums of dense gradients in a device's memory, with the bits of sums in host memory. Gradients are
+ * copied to the device, unless they are there; the average is copied to the host, or stays. Streams
+ * and memory are kept.
  *
- * Usage: tps_device_sum_new() -> add() in order -> sync(), before the gradients are released ->
- * more calls of add() and sync() -> average() -> free().
- *
- * Errors: RESOURCE_EXHAUSTED (no memory on the device), DEVICE_LOST. After an error, the sum must
- * only be freed. Thread: one at a time for each sum; any for TpsDeviceSums.
- */
+ * Usage: new() -> add() in order -> sync(), before the gradients are released -> more of both ->
+ * average() -> free(). Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; then the sum must only be freed.
+ * Thread: one at a time for each sum; any for TpsDeviceSums. */
 
 #pragma once
 

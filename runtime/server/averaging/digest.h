@@ -1,16 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* 128 bits that stand for a contribution, so that a repeat is recognised without its bytes: XXH3
- * over kind, weight, shape, dtype and elements. Equal digests from an honest peer mean equal bytes.
- * The digest does not protect against forgery, and need not: a trainer that forges a collision
- * affects only its own contribution.
+ * over kind, weight, shape, dtype and elements. It need not protect against forgery: a trainer that
+ * forges a collision affects only its own contribution.
  *
- * Elements are hashed in blocks: one visit to a block can hash it and add it up, and several
- * threads can hash blocks. Digests are meaningful only within one process and are never sent.
- *
- * Elements in a device's memory are not read. The digest then covers only kind, weight, shape and
- * dtype, and a repeat in which these are equal counts as equal.
- */
+ * Elements are hashed in blocks: one visit to a block can hash it and add it up, on any thread.
+ * Digests are meaningful only within one process. Elements in a device's memory are not read: a
+ * repeat with the same kind, weight, shape and dtype counts as equal. */
 
 #pragma once
 

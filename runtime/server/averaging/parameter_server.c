@@ -25,7 +25,7 @@
 #include "runtime/base/host_memory.h"
 #include "runtime/base/sync.h"
 #include "runtime/server/averaging/digest.h"
-#include "runtime/server/round_numbers.h"
+#include "runtime/server/open_rounds.h"
 #include "runtime/server/shell.h"
 #include "runtime/machine/tuning.h"
 
@@ -343,10 +343,9 @@ check_place (const TpsParameterServer *server, const TpsGradient *gradient, GErr
 
   if (device == NULL || device == own)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "gradient.dense lies in memory of %s, this server averages %s%s", device->name,
-               own != NULL ? "on " : "in host memory", own != NULL ? own->name : "");
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "gradient.dense lies in memory of %s, this server averages %s%s", device->name,
+                   own != NULL ? "on " : "in host memory", own != NULL ? own->name : "");
 }
 
 static gboolean
@@ -414,18 +413,12 @@ static gboolean
 check_options (const TpsParameterServerOptions *options, GError **error)
 {
   if (options->n_trainers < 1 || options->n_trainers > MAX_TRAINERS)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%u trainers, expected 1 to %d",
-                   options->n_trainers, MAX_TRAINERS);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%u trainers, expected 1 to %d",
+                     options->n_trainers, MAX_TRAINERS);
   if (options->round_timeout_ns < 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "round timeout is %" G_GINT64_FORMAT " ns, expected 0 or more",
-                   options->round_timeout_ns);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "round timeout is %" G_GINT64_FORMAT " ns, expected 0 or more",
+                     options->round_timeout_ns);
   return TRUE;
 }
 

@@ -3,16 +3,10 @@
 /* The averaging parameter server. It collects one gradient from each trainer for each round (batch,
  * param_loc), and answers all trainers with the average.
  *
- * This is the thread-safe shell that handlers call. The rules are in the state machine in
- * runtime/server/averaging/averaging.h, which has no lock, clock or thread. Arithmetic on more than
+ * This is the thread-safe shell around the state machine in averaging.h. Arithmetic on more than
  * `inline_bytes` (runtime/machine/tuning.h) runs on the worker pool. Calls are answered outside the
- * lock.
- *
- * Normal sequence: average_gradient() takes the gradient -> the machine selects the contributions
- * that may be folded into the sum now -> a worker folds them -> when all contributions have
- * arrived, a worker divides -> every waiting call is answered. Failures: a call is refused at once,
- * or its round ends by its deadline, a newer batch, a reset or a shut-down.
- */
+ * lock. A call is refused at once, or its round ends by its deadline, a newer batch, a reset or a
+ * shut-down. */
 
 #pragma once
 
@@ -41,11 +35,10 @@ typedef struct
   TpsReduce reduce;
   gint64 round_timeout_ns; /* from a round's first arrival; 0 = 30 s */
   TpsWorkerPool *workers;  /* borrowed; must outlive the server */
-  /* `averages` is charged for sums in host memory, and for averages that are kept for repeated
-   * calls until the next batch. While some trainers are one batch ahead, averages of two batches
-   * are charged. A gradient that becomes the sum in place keeps the charge of its request. A round
-   * that exceeds the budget fails with RESOURCE_EXHAUSTED. References are taken; NULL = no
-   * limits. */
+  /* `averages` is charged for sums in host memory, and for averages kept for repeated calls until
+   * the next batch (of two batches while some trainers are ahead). A gradient that becomes the sum
+   * in place keeps its charge. A round beyond the budget fails with RESOURCE_EXHAUSTED. References
+   * are taken; may be NULL. */
   const TpsBudgets *budgets;
   /* The pool for averages of gradients that came through shared memory. A reference is taken; NULL
    * = these averages use the same pool as all others. */
@@ -69,14 +62,12 @@ TpsParameterServer *tps_parameter_server_new (const TpsParameterServerOptions *o
  * be called from a callback. */
 void tps_parameter_server_free (TpsParameterServer *server);
 
-/* Makes a trainer take part in round (batch, param_loc). Always empties `gradient`: its ownership
- * moves to the server. Dense elements may lie in the memory of the server's device, and must be
- * complete; if those of all gradients of a round lie there, the average also lies there. If
- * `may_wait` is FALSE, a call that would have to wait for other trainers fails with UNAVAILABLE.
- * `done` may be called before this function returns. Never blocks, but reads all indices of a
- * sparse gradient; if tps_parameter_server_is_long_check() returns TRUE, this function should be
- * called on a worker. Rules and errors: those of the wire method ParameterServer.average_gradient.
- * Thread: any. */
+/* Makes a trainer take part in round (batch, param_loc). Takes the contents of `gradient`, even
+ * after an error. If the dense elements of all gradients of a round lie in the memory of the
+ * server's device, so does the average. If `may_wait` is FALSE, a call that would wait for other
+ * trainers fails with UNAVAILABLE. `done` may come before this returns. Never blocks, but reads all
+ * indices: call it on a worker if tps_parameter_server_is_long_check(). Errors: those of the wire
+ * method. Thread: any. */
 void tps_parameter_server_average_gradient (TpsParameterServer *server, gint32 trainer,
                                             gint64 batch, gint32 param_loc, TpsGradient *gradient,
                                             gboolean may_wait, TpsAverageDone done,

@@ -75,18 +75,16 @@ void tps_reduction_clear (TpsReduction *reduction);
  * copied to begin the sum; if it is folded together with the next item, it is only read. */
 gboolean tps_reduction_gains_by_waiting (const TpsReduction *reduction, const TpsFoldItem *item);
 
-/* Folds `items` in order, computes missing digests, and empties the gradients of the items. If
- * `average` is not NULL, these must be the last items, and `average` receives the result. Runs on
- * the calling thread. Errors: TPS_ERROR_INVALID_ARGUMENT (no weight is greater than 0, or the
- * weights of a mean add up to more than FLOAT32 can represent), TPS_ERROR_RESOURCE_EXHAUSTED,
- * TPS_ERROR_DEVICE_LOST. After an error, only tps_reduction_clear() may be called. */
+/* Folds `items` in order, computes missing digests, and empties their gradients. With `average`,
+ * these must be the last items. Errors: INVALID_ARGUMENT (no weight above 0, or the weights of a
+ * mean exceed FLOAT32), RESOURCE_EXHAUSTED, DEVICE_LOST; then only tps_reduction_clear() may be
+ * called. */
 gboolean tps_reduction_fold (TpsReduction *reduction, TpsFoldItem **items, guint n_items,
                              TpsGradient *average, GError **error);
 
-/* As tps_reduction_fold(), but in steps: begin() sets n_blocks; run() must be called for ranges
- * that together contain each block once, in any order and on any threads; end() must be called
- * last. Only begin() can fail, except for sparse gradients and for sums on a device, which are
- * computed in end(). If begin() fails, end() must not be called. */
+/* As tps_reduction_fold(), in steps: begin() sets n_blocks; run() for ranges that contain each
+ * block once, on any threads; end() last. Only begin() can fail (then without end()), except for
+ * sparse gradients and sums on a device, which are computed in end(). */
 gboolean tps_fold_begin (TpsFold *fold, TpsReduction *reduction, TpsFoldItem **items, guint n_items,
                          TpsGradient *average, GError **error);
 void tps_fold_run (TpsFold *fold, guint first_block, guint n_blocks);

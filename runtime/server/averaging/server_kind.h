@@ -1,13 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The registry of averaging servers by name.
- *
- * The two built-in kinds differ only in when they fold contributions. Their averages have the same
- * bits, but need different amounts of memory and time. A kind that a program adds may also override
- * the methods that subclasses override in the PyTorch benchmarks' ParameterServerBase:
- * process_gradient, the average, reset_state, and the records of stragglers and batches. Rounds,
- * deadlines, repeats and errors stay those of the library.
- */
+/* The registry of averaging servers by name. The two built-in kinds differ only in when they fold
+ * contributions: in memory and time, not in bits. A kind that a program adds may also override what
+ * subclasses override in the PyTorch benchmarks' ParameterServerBase: process_gradient, the
+ * average, reset_state, and the records of stragglers and batches. */
 
 #pragma once
 
@@ -45,17 +41,15 @@ typedef struct
   /* Frees the state. Called once, after all other calls have returned. */
   void (*destroy) (gpointer state);
 
-  /* Examines each gradient before it takes part in a round. The function is also called for repeats
-   * of a request, and must have the same result for the same bytes. It may change the weight and
-   * replace tensors. It must not write to the elements of a tensor, because other gradients may
-   * share them. If it returns FALSE, the call is refused with the error. */
+  /* Examines each gradient, also of repeats, before it takes part in a round, with the same result
+   * for the same bytes. May change the weight and replace tensors, but not write to elements, which
+   * other gradients may share. FALSE refuses the call with the error. */
   gboolean (*process_gradient) (gpointer state, gint32 trainer, const TpsRoundId *round,
                                 TpsGradient *gradient, GError **error);
 
-  /* Turns the average of all gradients into the reply to the trainers, once for each round. It may
-   * write to the elements of `average`, and replace tensors by others of the same dtype and shape.
-   * If the server uses a device, the elements may lie in its memory. If the function returns FALSE,
-   * the calls of the round fail with the error. */
+  /* Turns the average into the reply, once for each round. May write to its elements, which may lie
+   * on the server's device, and replace tensors by others of the same dtype and shape. FALSE fails
+   * the calls of the round with the error. */
   gboolean (*process_average) (gpointer state, const TpsRoundId *round, TpsGradient *average,
                                GError **error);
 

@@ -6,10 +6,47 @@
 
 #pragma once
 
-#include "runtime/server/model/kept_versions.h"
 #include "runtime/server/model/trained_model.h"
+#include "runtime/tensor/model_version.h"
 
 G_BEGIN_DECLS
+
+/* -- kept versions -- */
+
+/* The versions of a model that trainers may request again: each the answer to its last update. The
+ * newest TPS_MAX_KEPT_VERSIONS are kept. Thread: one at a time. */
+
+#define TPS_MAX_KEPT_VERSIONS 8
+
+typedef struct
+{
+  TpsModelVersion *model;
+  guint n_trainers; /* trainers whose last answer was this version */
+} TpsKeptVersion;
+
+typedef struct
+{
+  gint64 *last_answers; /* [n_trainers]; 0 = none */
+  guint n_kept;
+  TpsKeptVersion kept[TPS_MAX_KEPT_VERSIONS + 1]; /* oldest first */
+} TpsKeptVersions;
+
+/* Initialise and clear `versions` in the caller's storage. At first, no version is kept; clear()
+ * releases all versions. */
+void tps_kept_versions_init (TpsKeptVersions *versions, guint n_trainers);
+void tps_kept_versions_clear (TpsKeptVersions *versions);
+
+/* Adds `model`, newer than all kept versions, as the last answer to `trainers` [n_trainers], which
+ * must not repeat; takes a reference. Versions that nobody may request any more move to `dropped`,
+ * to be released without a lock. */
+void tps_kept_versions_add (TpsKeptVersions *versions, TpsModelVersion *model,
+                            const gint32 *trainers, guint n_trainers, GPtrArray *dropped);
+
+/* Moves all versions to `dropped` and forgets the last answers of all trainers. */
+void tps_kept_versions_reset (TpsKeptVersions *versions, guint n_trainers, GPtrArray *dropped);
+
+/* Returns the kept version with this number, or NULL if it is not kept. Borrowed. */
+TpsModelVersion *tps_kept_versions_find (const TpsKeptVersions *versions, gint64 version);
 
 /* The version that was the answer to the last update of a trainer. */
 typedef struct

@@ -33,19 +33,246 @@
 
 #include "runtime/server/model/model_server.h"
 
-#include "runtime/server/model/kept_versions.h"
-#include "runtime/server/model/model_capture.h"
-#include "runtime/server/model/trained_model.h"
-#include "runtime/server/model/trainer_presence.h"
-#include "runtime/server/model/update_digest.h"
-#include "runtime/server/model/update_news.h"
-#include "runtime/server/model/updating.h"
-#include "runtime/server/round_numbers.h"
-#include "runtime/server/shell.h"
+#include <glib.h>
+
 #include "runtime/base/answer_queue.h"
 #include "runtime/base/error.h"
 #include "runtime/base/outcome.h"
+#include "runtime/base/sync.h"
 #include "runtime/machine/tuning.h"
+#include "runtime/server/model/model_capture.h"
+#include "runtime/server/model/trained_model.h"
+#include "runtime/server/model/update_digest.h"
+#include "runtime/server/model/updating.h"
+#include "runtime/server/open_rounds.h"
+#include "runtime/server/shell.h"
+
+/* -- update news -- */
+
+/* Reports for the observers of a model server, in the order of the events. Internal to this folder.
+ *
+ * Events are added under the server's lock and reported without the lock. While one thread reports,
+ * it also reports the events of other threads.
+ */
+
+typedef struct
+{
+  const TpsModelServerOptions *options; /* borrowed: the observers */
+  TpsMutex lock;                        /* guards everything below; taken under the server's lock */
+  GQueue waiting;                       /* of Item, see the .c file */
+  gboolean is_telling;
+} TpsUpdateNews;
+
+typedef struct
+{
+  gboolean is_update; /* TRUE: a new version; FALSE: an arrival */
+  guint n_before;     /* of an arrival */
+  gint64 version;     /* of an update, as is `n_took_part` */
+  guint n_took_part;
+} Item;
+
+/* Initialise and clear `news` in the caller's storage. `options` is borrowed until clear(), which
+ * drops events that have not been reported. */
+static void
+update_news_init (TpsUpdateNews *news, const TpsModelServerOptions *options)
+{
+  *news = (TpsUpdateNews) { .options = options };
+  g_queue_init (&news->waiting);
+  tps_mutex_init (&news->lock);
+}
+
+static void
+update_news_clear (TpsUpdateNews *news)
+{
+  g_queue_clear_full (&news->waiting, g_free);
+  tps_mutex_clear (&news->lock);
+}
+
+static void
+add (TpsUpdateNews *news, const Item *item)
+{
+  tps_mutex_lock (&news->lock);
+  g_queue_push_tail (&news->waiting, g_memdup2 (item, sizeof *item));
+  tps_mutex_unlock (&news->lock);
+}
+
+/* Adds the event that a trainer has come to a round that had `n_before` trainers. */
+static void
+update_news_add_arrival (TpsUpdateNews *news, guint n_before)
+{
+  if (news->options->got_update != NULL)
+    add (news, &(Item) { .n_before = n_before });
+}
+
+/* Adds the event that the model has a new version, made from the gradients of `n_took_part`
+ * trainers. */
+static void
+update_news_add_update (TpsUpdateNews *news, gint64 version, guint n_took_part)
+{
+  if (news->options->updated_model != NULL)
+    add (news, &(Item) { .is_update = TRUE, .version = version, .n_took_part = n_took_part });
+}
+
+static void
+tell_one (const TpsModelServerOptions *options, const Item *item)
+{
+  if (item->is_update && options->updated_model != NULL)
+    options->updated_model (options->user_data, item->version, item->n_took_part);
+  else if (!item->is_update && options->got_update != NULL)
+    options->got_update (options->user_data, item->n_before, options->n_trainers);
+}
+
+/* One thread reports at a time, so that the observers get the events in order. The lock is released
+ * during each report. */
+static void
+update_news_tell (TpsUpdateNews *news)
+{
+  const TpsModelServerOptions *options = news->options;
+  Item *item;
+
+  if (options->got_update == NULL && options->updated_model == NULL)
+    return;
+  tps_mutex_lock (&news->lock);
+  while (!news->is_telling && (item = g_queue_pop_head (&news->waiting)) != NULL)
+    {
+      news->is_telling = TRUE;
+      tps_mutex_unlock (&news->lock);
+      tell_one (options, item);
+      g_free (item);
+      tps_mutex_lock (&news->lock);
+      news->is_telling = FALSE;
+    }
+  tps_mutex_unlock (&news->lock);
+}
+
+/* -- model server -- */
+
+/* -- trainer presence -- */
+
+/* A table of the connections over which the last accepted pushes of trainers came. A server with a
+ * quorum concludes from the end of a connection that its trainers are gone. The table has at most
+ * one entry for each trainer.
+ *
+ * Thread: one at a time.
+ */
+
+/* Must be initialised with trainer_presence_init(). */
+typedef struct
+{
+  GHashTable *by_trainer;    /* of Entry, see the .c file */
+  GHashTable *by_connection; /* of GPtrArray of Entry, borrowed */
+} TpsTrainerPresence;
+
+typedef struct
+{
+  gint32 trainer;
+  guint n_pushes; /* over this connection, without repeats */
+} TpsDepartedTrainer;
+
+typedef struct
+{
+  gint32 trainer;
+  guint n_pushes; /* over this connection, without repeats */
+  gconstpointer connection;
+} Entry;
+
+/* Initialise an empty table in the caller's storage, and clear a table. */
+static void
+trainer_presence_init (TpsTrainerPresence *presence)
+{
+  presence->by_trainer = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  presence->by_connection = g_hash_table_new_full (NULL, NULL, NULL,
+                                                   (GDestroyNotify) g_ptr_array_unref);
+}
+
+static void
+trainer_presence_clear (TpsTrainerPresence *presence)
+{
+  g_hash_table_unref (presence->by_connection);
+  g_hash_table_unref (presence->by_trainer);
+}
+
+/* Forgets all trainers. */
+static void
+trainer_presence_reset (TpsTrainerPresence *presence)
+{
+  g_hash_table_remove_all (presence->by_connection);
+  g_hash_table_remove_all (presence->by_trainer);
+}
+
+static void
+detach (TpsTrainerPresence *presence, Entry *entry)
+{
+  GPtrArray *entries = g_hash_table_lookup (presence->by_connection, entry->connection);
+
+  g_ptr_array_remove_fast (entries, entry);
+  if (entries->len == 0)
+    g_hash_table_remove (presence->by_connection, entry->connection);
+}
+
+static void
+attach (TpsTrainerPresence *presence, Entry *entry, gconstpointer connection)
+{
+  GPtrArray *entries = g_hash_table_lookup (presence->by_connection, connection);
+
+  if (entries == NULL)
+    {
+      entries = g_ptr_array_new ();
+      g_hash_table_insert (presence->by_connection, (gpointer) (gsize) connection, entries);
+    }
+  g_ptr_array_add (entries, entry);
+  entry->connection = connection;
+  entry->n_pushes = 0;
+}
+
+/* Notes that a push of the trainer over `connection` was accepted. `connection` only identifies the
+ * connection and is not dereferenced. If `is_repeat`, the push is not counted. */
+static void
+trainer_presence_note (TpsTrainerPresence *presence, gint32 trainer, gconstpointer connection,
+                       gboolean is_repeat)
+{
+  Entry *entry = g_hash_table_lookup (presence->by_trainer, GINT_TO_POINTER (trainer));
+
+  if (entry == NULL)
+    {
+      entry = g_new0 (Entry, 1);
+      entry->trainer = trainer;
+      g_hash_table_insert (presence->by_trainer, GINT_TO_POINTER (trainer), entry);
+      attach (presence, entry, connection);
+    }
+  else if (entry->connection != connection)
+    {
+      detach (presence, entry);
+      attach (presence, entry, connection);
+    }
+  if (!is_repeat)
+    entry->n_pushes++;
+}
+
+/* Forgets the trainers whose last push came over `connection`, which has closed. Returns them as an
+ * array of TpsDepartedTrainer, owned by the caller, or NULL if there are none. */
+static GArray *
+trainer_presence_take (TpsTrainerPresence *presence, gconstpointer connection)
+{
+  GPtrArray *entries = g_hash_table_lookup (presence->by_connection, connection);
+  GArray *departed;
+
+  if (entries == NULL)
+    return NULL;
+  departed = g_array_sized_new (FALSE, FALSE, sizeof (TpsDepartedTrainer), entries->len);
+  for (guint i = 0; i < entries->len; i++)
+    {
+      const Entry *entry = g_ptr_array_index (entries, i);
+      TpsDepartedTrainer trainer = { entry->trainer, entry->n_pushes };
+
+      g_array_append_val (departed, trainer);
+      g_hash_table_remove (presence->by_trainer, GINT_TO_POINTER (trainer.trainer));
+    }
+  g_hash_table_remove (presence->by_connection, connection);
+  return departed;
+}
+
+/* -- model server -- */
 
 typedef struct
 {
@@ -432,9 +659,8 @@ tps_model_server_replay (TpsModelServer *server, const TpsCommand *command, GErr
     case TPS_COMMAND_APPLY_BAGS:
       break;
     }
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "command %d does not change the model",
-               (gint) command->kind);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "command %d does not change the model",
+                   (gint) command->kind);
 }
 
 /* Answers the call with `error`, whose ownership is taken; NULL = with the call's model. */
@@ -469,8 +695,7 @@ note_push (TpsModelCall *call, gboolean is_repeat, TpsUpdatingOutput *output)
   TpsModelServer *server = call->server;
 
   if (is_open (call))
-    tps_trainer_presence_note (&server->presence, call->ticket.trainer, call->connection,
-                               is_repeat);
+    trainer_presence_note (&server->presence, call->ticket.trainer, call->connection, is_repeat);
   else if (call->connection != NULL)
     tps_updating_lose (server->updating, call->ticket.trainer, tps_clock_now_ns (), output);
 }
@@ -485,7 +710,7 @@ answer_with_version (TpsModelCall *call, gint64 version)
 
   tps_mutex_lock (&server->shell.lock);
   if (is_open (call))
-    tps_trainer_presence_note (&server->presence, call->ticket.trainer, call->connection, TRUE);
+    trainer_presence_note (&server->presence, call->ticket.trainer, call->connection, TRUE);
   model = tps_kept_versions_find (&server->kept, version);
   if (model != NULL)
     call->model = tps_model_version_ref (model);
@@ -656,7 +881,7 @@ begin_step (TpsModelServer *server, TpsUpdatingOutput *output)
   TpsModelStep *step = NULL;
 
   if (output->has_taken)
-    tps_update_news_add_arrival (&server->news, output->n_before);
+    update_news_add_arrival (&server->news, output->n_before);
   if (output->job != NULL)
     {
       step = g_new0 (TpsModelStep, 1);
@@ -784,7 +1009,7 @@ tps_model_server_connection_closed (TpsModelServer *server, gconstpointer connec
     return;
   tps_updating_output_init (&output);
   tps_mutex_lock (&server->shell.lock);
-  departed = tps_trainer_presence_take (&server->presence, connection);
+  departed = trainer_presence_take (&server->presence, connection);
   if (departed != NULL && !server->shell.is_shut_down)
     {
       lose_trainers (server, departed, &output);
@@ -819,7 +1044,7 @@ install (TpsModelServer *server, TpsModelStep *step, GPtrArray *dropped)
   tps_metrics_record (server->metrics, "method_metric", "update computation",
                       (gdouble) (now_ns - step->started_ns) / 1e6);
   tps_counter_add (server->numbers.completed, 1);
-  tps_update_news_add_update (&server->news, newest->version, job->n_took_part);
+  update_news_add_update (&server->news, newest->version, job->n_took_part);
   return admit_update (server, job, newest->n_parameters);
 }
 
@@ -949,7 +1174,7 @@ carry_out (TpsModelServer *server, TpsUpdatingOutput *output, TpsModelCommand *c
     {
       TpsUpdateTicket *answered = output->answered;
 
-      tps_update_news_tell (&server->news);
+      update_news_tell (&server->news);
       /* Must precede the replies, because it releases shared memory. */
       tps_updating_output_clear (output);
       answer_tickets (answered);
@@ -1093,12 +1318,9 @@ tps_model_server_capture (TpsModelServer *server, TpsModelCapture *capture, GErr
       *capture = (TpsModelCapture) { .state = tps_buffer_pool_try_get (server->options.buffers,
                                                                        MAX (n_bytes, 1)) };
       if (capture->state == NULL)
-        {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                       "no memory for a copy of the optimizer's state: %" G_GSIZE_FORMAT " bytes",
-                       n_bytes);
-          return FALSE;
-        }
+        return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                         "no memory for a copy of the optimizer's state: %" G_GSIZE_FORMAT " bytes",
+                         n_bytes);
       if (wait_and_take (server, capture))
         return TRUE;
       tps_buffer_unref (capture->state); /* there is another model now */
@@ -1197,12 +1419,12 @@ tps_model_server_new (const TpsModelServerOptions *options, GError **error)
                                              : tps_metrics_new (NULL, NULL);
   tps_round_numbers_init (&server->numbers, server->metrics, "updating");
   server->updating = tps_updating_new (&rules);
-  tps_trainer_presence_init (&server->presence);
+  trainer_presence_init (&server->presence);
   tps_kept_versions_init (&server->kept, options->n_trainers);
   server->pushes = tps_push_window_new (&options->pushes);
   server->owns_sequencer = options->sequencer == NULL;
   server->sequencer = server->owns_sequencer ? tps_sequencer_new (&own) : options->sequencer;
-  tps_update_news_init (&server->news, &server->options);
+  update_news_init (&server->news, &server->options);
   tps_mutex_init (&server->init_lock);
   tps_cond_init (&server->captured);
   tps_shell_init (&server->shell, server->workers, expire, server);
@@ -1223,7 +1445,7 @@ end_all (TpsModelServer *server, const GError *error, gboolean is_end)
   tps_updating_output_init (&output);
   tps_mutex_lock (&server->shell.lock);
   tps_updating_end_all (server->updating, error, &output);
-  tps_trainer_presence_reset (&server->presence);
+  trainer_presence_reset (&server->presence);
   tps_kept_versions_reset (&server->kept, server->options.n_trainers, dropped);
   model = g_steal_pointer (&server->model);
   if (model != NULL && !is_end)
@@ -1273,12 +1495,12 @@ tps_model_server_free (TpsModelServer *server)
   tps_model_server_shut_down (server);
   tps_shell_drain (&server->shell);
   tps_updating_free (server->updating);
-  tps_trainer_presence_clear (&server->presence);
+  trainer_presence_clear (&server->presence);
   tps_kept_versions_clear (&server->kept);
   tps_push_window_free (server->pushes);
   if (server->owns_sequencer)
     tps_sequencer_free (server->sequencer);
-  tps_update_news_clear (&server->news);
+  update_news_clear (&server->news);
   tps_metrics_unref (server->metrics);
   tps_buffer_pool_unref (server->options.buffers);
   g_clear_pointer (&server->options.shared_versions, tps_buffer_pool_unref);

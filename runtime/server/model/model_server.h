@@ -1,18 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The batch-updating parameter server. It holds a model, collects one gradient of each parameter
- * from each trainer, steps the optimizer with the mean of the trainers' gradients, and answers all
- * trainers with the new model.
+ * from each trainer, steps the optimizer with their mean, and answers all trainers with the new
+ * model.
  *
- * This is the thread-safe shell that handlers call. The rules are in a state machine
- * (runtime/server/model/updating.h), which has no lock, clock or thread. The arithmetic of large
+ * This is the thread-safe shell around the state machine of updating.h. The arithmetic of large
  * updates runs on the worker pool. Calls are answered outside the lock. Published models are
- * immutable: each update makes a new model, so that answers of old rounds do not change.
- *
- * The rules and errors of calls are those of the wire methods of the same names in
- * thrift/parameter_server.thrift. Calls that change the model can also fail with the errors of
- * tps_sequencer_may_admit(), before any effect, and of the sequencer's observer, after the effect.
- */
+ * immutable. The rules and errors of calls are those of the wire methods
+ * (thrift/parameter_server.thrift); changes of the model can also fail with the errors of
+ * tps_sequencer_may_admit(), before any effect, and of the sequencer's observer, after it. */
 
 #pragma once
 
@@ -66,10 +62,9 @@ TpsModelServer *tps_model_server_new (const TpsModelServerOptions *options, GErr
  * be called from a callback. */
 void tps_model_server_free (TpsModelServer *server);
 
-/* Sets the model, with version 1. Succeeds without effect if the model has begun with the same
- * parameters and optimizer. Always takes the contents of `parameters` [n_parameters], which are
- * empty afterwards; `optimizer` need not be resolved. Blocks until the sequencer's observer has
- * released the command. */
+/* Sets the model, with version 1; without effect if it has begun with the same parameters and
+ * optimizer. Always takes the contents of `parameters` [n_parameters]; `optimizer` need not be
+ * resolved. Blocks until the sequencer's observer has released the command. */
 gboolean tps_model_server_init_model (TpsModelServer *server, TpsNamedTensor *parameters,
                                       guint n_parameters, const TpsOptimizerSpec *optimizer,
                                       GError **error);
@@ -102,13 +97,11 @@ typedef struct
 void tps_model_server_update_and_fetch (TpsModelServer *server, const TpsModelPush *push,
                                         TpsModelDone done, gpointer user_data);
 
-/* Reports that a connection has closed. is_connected() of its calls must already return FALSE. A
- * trainer whose last accepted push came over this connection is lost until it pushes again, if an
- * earlier push over the connection was accepted too, or if the round of the last push has not
- * ended. Otherwise the closing has no meaning, because some clients open a connection for each call
- * and close it after the answer. If `min_trainers` trainers have come, an update does not wait for
- * lost trainers. Has no effect if `min_trainers` is 0 or the number of all trainers. Never blocks.
- * Thread: any. */
+/* Reports that a connection has closed; is_connected() of its calls must already return FALSE. A
+ * trainer whose last accepted push came over it is lost until it pushes again, if the connection
+ * carried an earlier push too, or if the round has not ended. (Some clients open a connection for
+ * each call.) If `min_trainers` have come, an update does not wait for lost trainers. Without
+ * effect if `min_trainers` is 0 or all. Never blocks. Thread: any. */
 void tps_model_server_connection_closed (TpsModelServer *server, gconstpointer connection);
 
 /* Applies the record of a command that changed the model, unless a restored snapshot contains the

@@ -153,18 +153,11 @@ check_parameters (const TpsNamedTensor *parameters, guint n_parameters, GError *
   g_autoptr (GHashTable) names = g_hash_table_new (g_str_hash, g_str_equal);
 
   if (n_parameters == 0)
-    {
-      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                           "parameters is empty, expected at least one");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "parameters is empty, expected at least one");
   if (n_parameters > TPS_TRAINED_MODEL_MAX_PARAMETERS)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%u parameters, expected at most %d", n_parameters,
-                   TPS_TRAINED_MODEL_MAX_PARAMETERS);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%u parameters, expected at most %d",
+                     n_parameters, TPS_TRAINED_MODEL_MAX_PARAMETERS);
   for (guint i = 0; i < n_parameters; i++)
     if (!check_parameter (parameters, i, names, error))
       return FALSE;

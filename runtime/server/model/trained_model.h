@@ -1,14 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A model with its optimizer: the arithmetic of an update, which makes a new version and does not
- * change older versions.
- *
- * For each element, an update computes the float sum of the gradients in the given order, divides
- * it once by their number, and applies the optimizer's formula. The bits do not depend on the
- * distribution of blocks among threads.
- *
- * Thread: one update at a time, whose blocks may run on any threads. References: any thread.
- */
+/* A model with its optimizer: the arithmetic of an update, which makes a new version. For each
+ * element, it computes the float sum of the gradients in the given order, divides it once by their
+ * number, and applies the optimizer's formula, with the same bits for any distribution of blocks.
+ * Thread: one update at a time, its blocks and references on any threads. */
 
 #pragma once
 
@@ -27,10 +22,10 @@ G_BEGIN_DECLS
 
 typedef struct TpsTrainedModel TpsTrainedModel;
 
-/* Creates a model whose version 1 is a copy of `parameters`. The caller owns the reference.
- * `optimizer` need not be resolved. Versions, the optimizer's state and scratch memory come from
- * `buffers`, to which a reference is taken. Errors: INVALID_ARGUMENT (no or too many parameters, a
- * repeated name, elements that are not FLOAT32, an invalid optimizer), RESOURCE_EXHAUSTED. */
+/* Creates a model whose version 1 is a copy of `parameters`, owned by the caller. `optimizer` need
+ * not be resolved. Memory comes from `buffers`, to which a reference is taken. Errors:
+ * INVALID_ARGUMENT (parameters: none, too many, a repeated name, not FLOAT32; the optimizer),
+ * RESOURCE_EXHAUSTED. */
 TpsTrainedModel *tps_trained_model_new (const TpsNamedTensor *parameters, guint n_parameters,
                                         const TpsOptimizerSpec *optimizer, TpsBufferPool *buffers,
                                         GError **error);

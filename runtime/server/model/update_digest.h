@@ -1,11 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The digest of a push: of its trainer, version and gradients. Elements are hashed in blocks, in
- * any order, so that an update can hash a block when it reads the block anyway.
- *
- * Blocks are numbered through all tensors. Each tensor begins with a block of its own; an empty
- * tensor has none. Thread: any.
- */
+/* The digest of a push: of its trainer, version and gradients, hashed in blocks, in any order, so
+ * that an update can hash a block when it reads it anyway. Blocks are numbered through all tensors;
+ * each begins one of its own. Thread: any. */
 
 #pragma once
 

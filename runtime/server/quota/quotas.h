@@ -1,15 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The tenants of one server, by name, and their limits.
- *
- * Limits are given as a list of entries. A tenant with an entry has the limits of that entry. Every
- * other tenant has the limits of the entry "*", which it does not share with other tenants. Because
- * clients may choose the names of tenants, the number of tenants without an entry is bounded.
- * Beyond the bound, further names share a single tenant with the name "(others)".
- *
- * Thread: any. Functions that find, change or list tenants take a lock. Calls of clients do not
- * need this lock, because tps_quotas_find() is called once for a connection, and not for each call.
- */
+/* The tenants of one server, by name, and their limits. A tenant without an entry has the limits of
+ * the entry "*", which it does not share. Because clients may choose names, the number of such
+ * tenants is bounded; beyond it, names share the tenant "(others)". Thread: any; calls of clients
+ * take no lock, because tps_quotas_find() is called once for a connection. */
 
 #pragma once
 

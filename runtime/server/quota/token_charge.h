@@ -1,15 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The arithmetic of token buckets (token_bucket.h), inline, because each call of a tenant charges
- * up to four of them. Private to this folder.
- *
- *   charge = tps_token_charge (bucket, rate, n_tokens);          one load of the bucket
- *   if (tps_token_charge_wait (&charge, rate, now_ns) > 0)       it does not conform now
- *     refuse
- *   tps_token_charge_take (&charge, bucket, rate, now_ns, &wait_ns);
- *
- * Rates must be limited, except in tps_token_charge(). Thread: any.
- */
+ * up to four of them: tps_token_charge(), and if tps_token_charge_wait() is 0,
+ * tps_token_charge_take(). Rates must be limited, except in tps_token_charge(). Private to this
+ * folder. Thread: any. */
 
 #pragma once
 
@@ -56,10 +50,9 @@ tps_token_missing_ns (gint64 tat_ns, gint64 now_ns)
   return MAX (tat_ns - now_ns, 0);
 }
 
-/* Sets the state of the bucket to a full bucket after `missing` ns, if the state is still
- * `*tat_ns`. Otherwise returns FALSE and sets `*tat_ns` to the present state. May fail spuriously.
- * The state of a full bucket is 0, not a time: a time could still lie ahead on the coarse clock,
- * which is a few milliseconds late. */
+/* Sets a state that is full after `missing` ns, if the state is still `*tat_ns`; otherwise FALSE
+ * and the present state. May fail spuriously. The state of a full bucket is 0, because a time could
+ * lie ahead on the coarse clock, which is a few milliseconds late. */
 static inline gboolean
 tps_token_try_set (TpsTokenBucket *bucket, const TpsTokenRate *rate, gint64 *tat_ns, gint64 missing,
                    gint64 now_ns)

@@ -66,12 +66,11 @@ check_values (const TpsTable *table, TpsTensorView indices, TpsTensorView values
       && (values.shape.dtype == TPS_DTYPE_FLOAT32 || values.shape.dtype == table->spec.dtype))
     return TRUE;
   got = tps_shape_to_string (&values.shape);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "values: %s, expected %s%s [%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT
-               "] for table %s",
-               got, table->spec.dtype == TPS_DTYPE_FLOAT32 ? "" : "FLOAT32 or ",
-               tps_dtype_name (table->spec.dtype), n_rows, dim, table->spec.name);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "values: %s, expected %s%s [%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT
+                   "] for table %s",
+                   got, table->spec.dtype == TPS_DTYPE_FLOAT32 ? "" : "FLOAT32 or ",
+                   tps_dtype_name (table->spec.dtype), n_rows, dim, table->spec.name);
 }
 
 /* If a push of rows states the number of rows of its table, the number must be correct. */
@@ -80,10 +79,10 @@ check_n_rows (const TpsTable *table, const TpsTablePush *push, GError **error)
 {
   if (!push->has_n_rows || push->n_rows == table->spec.shard.rows)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "gradient.shape[0] is %" G_GINT64_FORMAT ", table %s has %" G_GINT64_FORMAT " rows",
-               push->n_rows, table->spec.name, table->spec.shard.rows);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "gradient.shape[0] is %" G_GINT64_FORMAT ", table %s has %" G_GINT64_FORMAT
+                   " rows",
+                   push->n_rows, table->spec.name, table->spec.shard.rows);
 }
 
 static gboolean
@@ -97,9 +96,7 @@ check_assignment (const TpsTable *table, const TpsTablePush *push, GError **erro
     what = "this server keeps no LSNs of rows, since it has no data directory";
   if (what == NULL)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "table %s: %s", table->spec.name,
-               what);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "table %s: %s", table->spec.name, what);
 }
 
 /* Opens a push of rows as bags of one row each. */
@@ -151,11 +148,10 @@ open_bags (TpsApply *apply, guint i, GError **error)
       && is_matrix (gradient->gradient, n_bags, part->open.table->spec.dim))
     return TRUE;
   got = tps_shape_to_string (&gradient->gradient.shape);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "gradients[%u].gradient: %s, expected FLOAT32 [%" G_GINT64_FORMAT
-               ", %d] for table %s",
-               i, got, n_bags, part->open.table->spec.dim, part->open.table->spec.name);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "gradients[%u].gradient: %s, expected FLOAT32 [%" G_GINT64_FORMAT
+                   ", %d] for table %s",
+                   i, got, n_bags, part->open.table->spec.dim, part->open.table->spec.name);
 }
 
 static gboolean
@@ -799,11 +795,10 @@ is_in_snapshot (TpsTableStore *store, const TpsCommand *command)
 static gboolean
 fail_missing (const gchar *table, const TpsCommand *command, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
-               "record %" G_GINT64_FORMAT
-               ": table %s does not exist, or has a different incarnation",
-               command->lsn, table);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_NOT_FOUND,
+                   "record %" G_GINT64_FORMAT
+                   ": table %s does not exist, or has a different incarnation",
+                   command->lsn, table);
 }
 
 static gboolean
@@ -951,9 +946,8 @@ replay (TpsTableStore *store, const TpsCommand *command, GError **error)
     case TPS_COMMAND_RESET_MODEL:
       break;
     }
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "command %d does not change tables",
-               (gint) command->kind);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "command %d does not change tables",
+                   (gint) command->kind);
 }
 
 gboolean

@@ -18,11 +18,10 @@ shape_output (TpsShape *shape, TpsDType dtype, gsize n_rows, const TpsTable *tab
 
   if (tps_shape_init (shape, dtype, 2, dims, what, NULL))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "%s: a result of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
-               " values exceeds the largest size of a tensor",
-               what, n_rows, table->dim);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "%s: a result of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
+                   " values exceeds the largest size of a tensor",
+                   what, n_rows, table->dim);
 }
 
 static gboolean
@@ -262,11 +261,11 @@ check_lsns (const TpsTable *table, GError **error)
 {
   if (table->lsns != NULL)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "table %s: LSNs of rows are kept for tables in the host's memory of servers with a "
-               "data directory",
-               table->spec.name);
-  return FALSE;
+  return tps_fail (
+      error, TPS_ERROR_INVALID_ARGUMENT,
+      "table %s: LSNs of rows are kept for tables in the host's memory of servers with a "
+      "data directory",
+      table->spec.name);
 }
 
 static gboolean

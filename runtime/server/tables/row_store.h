@@ -1,12 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The functions that depend on the place of a table's rows: the host's memory, or a device.
- * Internal to this folder; each table of a store refers to one of the two row stores below.
- *
- * A lookup or a push may name tables of both row stores. Each row store gets all of its part of the
- * call at once, and divides this part among threads, or into one batch for each device. Functions
- * that take a whole call are called only if one of its tables is in this row store.
- */
+ * Internal to this folder. Each row store gets all of its part of a call at once, and divides it
+ * among threads, or into one batch for each device; not called without such a table. */
 
 #pragma once
 

@@ -3,7 +3,7 @@
 /* The row store of devices. The queries or gradients of one call form one batch for all devices. */
 
 #include "runtime/device/device_memory.h"
-#include "runtime/server/tables/device/device_image.h"
+#include "runtime/server/tables/device/device_rows.h"
 #include "runtime/server/tables/device/device_step.h"
 #include "runtime/server/tables/row_store.h"
 

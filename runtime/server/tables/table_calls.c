@@ -108,9 +108,8 @@ tps_check_indices (TpsTensorView indices, const gchar *what, GError **error)
       && (indices.data != NULL || indices.shape.dims[0] == 0))
     return TRUE;
   got = tps_shape_to_string (&indices.shape);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: %s, expected a vector of INT64",
-               what, got);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: %s, expected a vector of INT64", what,
+                   got);
 }
 
 /* -- queries -- */
@@ -120,12 +119,12 @@ refuse_max (const TpsBagQuery *query, const gchar *what, GError **error)
 {
   if (query->pooling != TPS_POOLING_MAX)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "%s.pooling: servers do not pool with MAX; the C and Python clients do, and any "
-               "other client must look up the rows of the bags (lookup_rows) and push gradients of "
-               "the rows that hold the maxima (apply_row_gradients)",
-               what);
-  return FALSE;
+  return tps_fail (
+      error, TPS_ERROR_INVALID_ARGUMENT,
+      "%s.pooling: servers do not pool with MAX; the C and Python clients do, and any "
+      "other client must look up the rows of the bags (lookup_rows) and push gradients of "
+      "the rows that hold the maxima (apply_row_gradients)",
+      what);
 }
 
 gboolean
@@ -177,12 +176,11 @@ tps_table_store_count_rows (TpsTableStore *store, const TpsTableBags *bags, gsiz
   if (!__builtin_mul_overflow (bags->n_indices, row_bytes, &n_more)
       && !__builtin_add_overflow (*n_bytes, n_more, n_bytes) && *n_bytes <= max_bytes)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "%" G_GSIZE_FORMAT
-               " rows of table %s: the rows of one call may have at most %" G_GSIZE_FORMAT
-               " bytes in total (--max-call-row-mib); split the call",
-               bags->n_indices, bags->table->spec.name, max_bytes);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "%" G_GSIZE_FORMAT
+                   " rows of table %s: the rows of one call may have at most %" G_GSIZE_FORMAT
+                   " bytes in total (--max-call-row-mib); split the call",
+                   bags->n_indices, bags->table->spec.name, max_bytes);
 }
 
 gint64

@@ -188,10 +188,10 @@ tps_table_store_make_unfilled (TpsTableStore *store, const TpsTableSpec *spec, G
 {
   if (g_str_equal (spec->place.device, HOST))
     return tps_table_store_make_restored (store, spec, error);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "table %s: only tables in the host's memory are imported, and this one is on %s",
-               spec->name, spec->place.device);
-  return NULL;
+  return tps_fail_null (
+      error, TPS_ERROR_INVALID_ARGUMENT,
+      "table %s: only tables in the host's memory are imported, and this one is on %s", spec->name,
+      spec->place.device);
 }
 
 static void
@@ -250,9 +250,8 @@ check_same (const TpsTable *table, const TpsTableSpec *spec, GError **error)
 
   if (difference == NULL)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-               "table %s already exists with a different %s", spec->name, difference);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ALREADY_EXISTS, "table %s already exists with a different %s",
+                   spec->name, difference);
 }
 
 /* Waits until no other thread makes a table of this name. If the table is known then, sets
@@ -316,10 +315,9 @@ check_durability (const TpsTableStore *store, const TpsTableSpec *spec, GError *
 {
   if (spec->durability <= TPS_DURABILITY_NONE || store->durability != 0)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "spec.durability: %s, but this server has no data directory",
-               tps_durability_name (spec->durability));
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "spec.durability: %s, but this server has no data directory",
+                   tps_durability_name (spec->durability));
 }
 
 gboolean
@@ -380,10 +378,7 @@ tps_table_store_drop (TpsTableStore *store, const gchar *table, GError **error)
     return FALSE;
   dropped = take_out (store, table, &drop);
   if (dropped == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "table: there is no table %s", table);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_NOT_FOUND, "table: there is no table %s", table);
   ok = change_finish (&drop, store, error);
   tps_trace (&table_dropped, tps_field_text ("table", table));
   tps_table_unref (dropped);
@@ -701,11 +696,8 @@ tps_table_store_list (TpsTableStore *store, TpsTableSpecs *specs, GError **error
 
   specs->specs = g_try_new0 (TpsTableSpec, tables->len);
   if (specs->specs == NULL && tables->len > 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "no memory for a list of %u tables", tables->len);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED, "no memory for a list of %u tables",
+                     tables->len);
   for (guint i = 0; i < tables->len; i++)
     tps_table_spec_copy (&specs->specs[specs->n_specs++],
                          &((const TpsTable *) tables->pdata[i])->spec);

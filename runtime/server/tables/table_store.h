@@ -89,11 +89,10 @@ gsize tps_table_store_get_default_max_bytes (void);
 TpsTableStore *tps_table_store_new (const TpsTableStoreOptions *options);
 void tps_table_store_free (TpsTableStore *store);
 
-/* Makes a table, fills its rows and waits for the command to end. A large table takes long, so this
- * must not run on an I/O thread. Requests find the table only when it is filled. Succeeds if a
- * table of the same specification exists. Errors: INVALID_ARGUMENT, NOT_FOUND (no such device: the
- * message lists the devices, and the reasons why there are no others), ALREADY_EXISTS naming the
- * difference, RESOURCE_EXHAUSTED naming the limit, the present use and the need, DEVICE_LOST. */
+/* Makes a table, fills its rows and waits for the command to end; not on an I/O thread. Requests
+ * find the table only when it is filled. Succeeds if a table of the same specification exists.
+ * Errors: INVALID_ARGUMENT, NOT_FOUND (the device), ALREADY_EXISTS naming the difference,
+ * RESOURCE_EXHAUSTED naming limit, use and need, DEVICE_LOST. */
 gboolean tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError **error);
 /* Drops a table, and waits for the command to end. */
 gboolean tps_table_store_drop (TpsTableStore *store, const gchar *table, GError **error);
@@ -133,20 +132,18 @@ gboolean tps_table_store_lookup_bags (TpsTableStore *store, const TpsBagQuery *q
 gboolean tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table,
                                       TpsTensorView indices, TpsTensor *rows, GError **error);
 
-/* A place: the caller's memory for the results of one lookup, which saves a copy of the results. If
- * the lookup has results of tables on `device`, and the device has room for them, the place is in
- * the device's memory and takes these results. Otherwise, the place is in host memory and takes the
- * results of tables in host memory. All other results, and results of fewer than `min_bytes`, are
- * in the store's host memory. */
+/* A place: the caller's memory for the results of one lookup, which saves a copy. If the lookup has
+ * results on `device`, which has room, it lies there and takes these results; otherwise it takes
+ * those of tables in host memory. All other results, and those of fewer than `min_bytes`, are in
+ * the store's memory. */
 typedef struct
 {
   TpsDevice *device; /* borrowed; NULL = host memory only */
   gsize min_bytes;   /* of one result */
-  /* Returns `n_bytes` in memory of `device` (NULL = of the host), at TPS_BUFFER_ALIGNMENT, for all
-   * results of the lookup that may lie there; owned by the caller. Returns NULL if there is no
-   * room. Other processes may change the bytes during the lookup, so the lookup reads back only
-   * sums to which it adds. Called at most once for each kind of memory, on the thread of the
-   * lookup. */
+  /* Returns `n_bytes` in memory of `device` (NULL = of the host), at TPS_BUFFER_ALIGNMENT, owned by
+   * the caller; NULL if there is no room. Other processes may change the bytes, so the lookup reads
+   * back only sums to which it adds. Called at most once for each kind of memory, on the lookup's
+   * thread. */
   TpsBuffer *(*reserve) (gpointer user_data, TpsDevice *device, gsize n_bytes);
   gpointer user_data;
 } TpsLookupPlace;
@@ -161,13 +158,10 @@ typedef struct
 } TpsTableLookup;
 
 /* As tps_table_store_lookup_bags() and tps_table_store_lookup_rows(), with the options of
- * `request`. Results in the place are complete on return, and hold references to the buffer of the
- * place.
- *
- * `lsns` (NULL = not needed) receives the LSN of each row's last change, INT64 [n]. A row without a
- * change has the LSN of the table's creation. The row and its LSN belong together: both are as of
- * the same moment. INVALID_ARGUMENT then also means that LSNs of rows are not kept, or that the
- * table is on a device. */
+ * `request`. Results in the place are complete on return, and hold references to its buffer. `lsns`
+ * (may be NULL) receives the LSN of each row's last change, or of the table's creation, INT64 [n],
+ * as of the same moment as the row. INVALID_ARGUMENT also: LSNs are not kept, or the table is on a
+ * device. */
 gboolean tps_table_store_lookup_bags_for (TpsTableStore *store, const TpsTableLookup *request,
                                           const TpsBagQuery *queries, guint n_queries,
                                           TpsTensor *outputs, GError **error);
@@ -194,10 +188,9 @@ typedef struct
   gint64 n_rows; /* of the table for which the gradient was computed */
   gboolean has_n_rows;
 
-  /* Rows: an assignment sets the rows to `values` instead, and duplicates to their last value; rows
-   * keep their optimizer state. A row that changed after `as_of_lsn` is not assigned.
-   * INVALID_ARGUMENT: a table on a device refuses assignments, and a table that keeps no LSNs
-   * refuses `as_of_lsn`. */
+  /* Rows: an assignment sets the rows to `values`, duplicates to their last value; rows keep their
+   * optimizer state. A row that changed after `as_of_lsn` is left out. INVALID_ARGUMENT: a table on
+   * a device, or `as_of_lsn` without LSNs. */
   gboolean is_assignment;
   gint64 as_of_lsn; /* 0 = every row is assigned */
 
@@ -218,13 +211,11 @@ typedef struct
 typedef void (*TpsTablePushDone) (gpointer user_data, const GError *error);
 
 /* Applies the push once, even if it is sent several times with the same id. `done` is called once,
- * without a lock, when the push has taken effect or was refused: by the calling thread before this
- * function returns, or by a different thread. Does not block if `is_small` is correct. Further
- * errors: UNAVAILABLE (the push would have to wait, but `may_wait` is FALSE), STALE and DUPLICATE
- * (the push id), RESOURCE_EXHAUSTED (no temporary space). After an error of a device, all tables in
- * the host's memory are unchanged, and so are tables on devices, except those that a device has
- * lost, and those that had taken their step before. DEVICE_LOST then names the latter, the push id
- * counts as used, and repeats get the same error. */
+ * without a lock, before this function returns or by a different thread. Does not block if
+ * `is_small` is correct. Further errors: UNAVAILABLE (`may_wait` is FALSE), STALE and DUPLICATE
+ * (the push id), RESOURCE_EXHAUSTED (temporary space). After an error of a device, all tables are
+ * unchanged but for those that a device has lost and those that had taken their step. DEVICE_LOST
+ * then names the latter, the push id counts as used, and repeats get the same error. */
 void tps_table_store_push (TpsTableStore *store, const TpsTablePush *request, TpsTablePushDone done,
                            gpointer user_data);
 
@@ -238,10 +229,9 @@ gboolean tps_table_store_apply_bags (TpsTableStore *store, const TpsBagGradient 
                                      guint n_gradients, GError **error);
 
 /* Applies the record of a command that changed tables; blocks. Records must come in the order of
- * their LSNs, and no other call may be in progress: the sequencer's LSN becomes that of the record.
- * After the restoration of a snapshot, changes that the snapshot already contains are left out, for
- * single rows and for whole tables. So are changes of tables that were dropped while the snapshot
- * was written. Errors: those of the command; NOT_FOUND also if a record names a table that the
+ * their LSNs, without other calls: the sequencer's LSN becomes that of the record. Changes that a
+ * restored snapshot already contains are left out, by row and by table, and changes of tables
+ * dropped while it was written. Errors: those of the command; NOT_FOUND for a table that the
  * snapshot should contain. */
 gboolean tps_table_store_replay (TpsTableStore *store, const TpsCommand *command, GError **error);
 

@@ -11,13 +11,139 @@
 
 #include "runtime/base/config.h"
 #include "runtime/base/error.h"
+#include "runtime/base/rng.h"
+#include "runtime/base/sync.h"
+#include "runtime/ports/model_client.h"
+#include "runtime/server/push_digest.h"
 #include "runtime/trainer/nn/device_tensor.h"
 #include "runtime/trainer/nn/linear_model.h"
-#include "runtime/trainer/nn/staged_tensor.h"
-#include "runtime/base/rng.h"
-#include "runtime/server/push_digest.h"
-#include "runtime/base/sync.h"
-#include "runtime/trainer/batch_update/model_call.h"
+
+/* -- model call -- */
+
+/* An asynchronous call to a model's server: the caller continues and waits for the reply later.
+ * Thread: one at a time; the reply may arrive on any thread. */
+
+typedef struct
+{
+  TpsModelClient *client; /* borrowed */
+
+  TpsMutex lock;
+  TpsCond changed;
+  /* Under the lock while a call is in flight. */
+  gboolean is_pending;
+  TpsModelVersion *model;
+  GError *error;
+} TpsModelCall;
+
+/* Initialises a call in the caller's storage. `client` is borrowed. */
+static void
+model_call_init (TpsModelCall *call, TpsModelClient *client)
+{
+  *call = (TpsModelCall) { .client = client };
+  tps_mutex_init (&call->lock);
+  tps_cond_init (&call->changed);
+}
+
+/* Waits for the end of the call. The client guarantees that a call ends at its deadline at the
+ * latest, or when the client is cancelled. */
+static void
+wait_for_end (TpsModelCall *call)
+{
+  tps_mutex_lock (&call->lock);
+  while (call->is_pending)
+    tps_cond_wait (&call->changed, &call->lock);
+  tps_mutex_unlock (&call->lock);
+}
+
+/* Cancels the client if a call is still in flight, waits for the end of this call, and releases the
+ * members. */
+static void
+model_call_clear (TpsModelCall *call)
+{
+  gboolean is_pending;
+
+  tps_mutex_lock (&call->lock);
+  is_pending = call->is_pending;
+  tps_mutex_unlock (&call->lock);
+  if (is_pending)
+    call->client->ops->cancel (call->client);
+  wait_for_end (call);
+  g_clear_pointer (&call->model, tps_model_version_unref);
+  g_clear_error (&call->error);
+  tps_cond_clear (&call->changed);
+  tps_mutex_clear (&call->lock);
+}
+
+static void
+on_answered (gpointer user_data, TpsModelVersion *model, const GError *error)
+{
+  TpsModelCall *call = user_data;
+
+  tps_mutex_lock (&call->lock);
+  call->model = model != NULL ? tps_model_version_ref (model) : NULL;
+  call->error = error != NULL ? g_error_copy (error) : NULL;
+  call->is_pending = FALSE;
+  tps_cond_signal (&call->changed);
+  tps_mutex_unlock (&call->lock);
+}
+
+static void
+begin (TpsModelCall *call)
+{
+  tps_mutex_lock (&call->lock);
+  g_assert (!call->is_pending && call->model == NULL && call->error == NULL);
+  call->is_pending = TRUE;
+  tps_mutex_unlock (&call->lock);
+}
+
+/* Each function starts a call; only one may be in flight at a time. Borrowed arguments must not
+ * change until model_call_wait() returns. */
+static void
+model_call_init_model (TpsModelCall *call, const TpsNamedTensor *parameters, guint n_parameters,
+                       const TpsOptimizerSpec *optimizer, gint64 deadline_ns)
+{
+  begin (call);
+  call->client->ops->init_model (call->client, parameters, n_parameters, optimizer, deadline_ns,
+                                 on_answered, call);
+}
+
+static void
+model_call_get_model (TpsModelCall *call, gint64 deadline_ns)
+{
+  begin (call);
+  call->client->ops->get_model (call->client, deadline_ns, on_answered, call);
+}
+
+static void
+model_call_update (TpsModelCall *call, const TpsTensor *gradients, guint n_gradients,
+                   gint64 version, gint64 deadline_ns)
+{
+  begin (call);
+  call->client->ops->update_and_fetch (call->client, gradients, n_gradients, version, deadline_ns,
+                                       on_answered, call);
+}
+
+/* Waits until the call has ended. `model`, an output that may be NULL, receives a reference to the
+ * model in the reply, or NULL for init_model, whose reply contains no model. Errors: those of the
+ * client. */
+static gboolean
+model_call_wait (TpsModelCall *call, TpsModelVersion **model, GError **error)
+{
+  g_autoptr (TpsModelVersion) answered = NULL;
+
+  wait_for_end (call);
+  answered = g_steal_pointer (&call->model);
+  if (call->error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&call->error));
+      return FALSE;
+    }
+  if (model != NULL)
+    *model = g_steal_pointer (&answered);
+  return TRUE;
+}
+
+/* -- batch update trainer -- */
 
 /* The trainer's timeout must exceed the server's timeout by this time. Then the server's error,
  * which names the missing trainers, arrives first. */
@@ -142,7 +268,7 @@ static gboolean
 training_init (Training *self, TpsPass *pass, GError **error)
 {
   self->pass = pass;
-  tps_model_call_init (&self->call, pass->model_client);
+  model_call_init (&self->call, pass->model_client);
   for (guint i = 0; i < pass->model->n_parameters; i++)
     if (!init_parameter (self, i, error))
       return FALSE;
@@ -157,7 +283,7 @@ training_clear (Training *self)
   if (self->pass == NULL)
     return;
   stream = self->pass->model->stream;
-  tps_model_call_clear (&self->call);
+  model_call_clear (&self->call);
   /* A failed pass may have left work on the stream. */
   stream->device->ops->stream_sync (stream, NULL);
   for (guint i = 0; i < MAX_PARAMETERS; i++)
@@ -246,9 +372,9 @@ offer_parameters (Training *self, TpsNamedTensor *parameters, GError **error)
     }
   /* The values are bound to host memory, as init_parameters() requires. */
   pass->model->klass->init_parameters (pass->model, pass->plan->seed);
-  tps_model_call_init_model (&self->call, parameters, pass->model->n_parameters, &optimizer,
-                             begin_call (self));
-  return tps_model_call_wait (&self->call, NULL, error);
+  model_call_init_model (&self->call, parameters, pass->model->n_parameters, &optimizer,
+                         begin_call (self));
+  return model_call_wait (&self->call, NULL, error);
 }
 
 static gboolean
@@ -267,8 +393,8 @@ fetch_model (Training *self, GError **error)
 {
   TpsModelVersion *model;
 
-  tps_model_call_get_model (&self->call, begin_call (self));
-  return tps_model_call_wait (&self->call, &model, error) && use_model (self, model, error);
+  model_call_get_model (&self->call, begin_call (self));
+  return model_call_wait (&self->call, &model, error) && use_model (self, model, error);
 }
 
 /* -- steps -- */
@@ -360,10 +486,10 @@ run_step (Training *self, gint64 step, GError **error)
   for (guint i = 0; i < MAX_PARAMETERS; i++)
     gradients[i] = self->gradients[i].host;
   tell (self, TPS_BATCH_UPDATE_REPORTS);
-  tps_model_call_update (&self->call, gradients, pass->model->n_parameters, self->model->version,
-                         begin_call (self));
+  model_call_update (&self->call, gradients, pass->model->n_parameters, self->model->version,
+                     begin_call (self));
   draw_next_input (self, step + 1);
-  if (!tps_model_call_wait (&self->call, &model, &refusal))
+  if (!model_call_wait (&self->call, &model, &refusal))
     {
       /* A gradient of an outdated model is lost, and the pass continues with the current model. */
       if (!g_error_matches (refusal, TPS_ERROR, TPS_ERROR_STALE))

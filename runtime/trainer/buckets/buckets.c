@@ -22,9 +22,8 @@ check_mib (gdouble mib, const gchar *what, GError **error)
   /* 2^30 MiB = 1 PiB */
   if (isfinite (mib) && mib >= 0 && mib <= 1073741824.0)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "%s is %g, expected a size in MiB from 0 to 2^30", what, mib);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s is %g, expected a size in MiB from 0 to 2^30", what, mib);
 }
 
 static void
@@ -93,10 +92,7 @@ tps_bucket_layout_init (TpsBucketLayout *layout, const TpsParameter *parameters,
       || !check_mib (cap_mib, "bucket_cap_mib", error))
     return FALSE;
   if (n_parameters == 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "the model has no parameters");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "the model has no parameters");
 
   layout->n_parameters = n_parameters;
   layout->places = g_new0 (TpsBucketPlace, n_parameters);

@@ -195,12 +195,11 @@ top_k_parse (const gchar *argument, gdouble *ratio, GError **error)
     *ratio = g_ascii_strtod (argument, &end);
   if (argument != NULL && end != argument && *end == '\0' && *ratio > 0 && *ratio <= 1)
     return TRUE;
-  g_set_error (
-      error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+  return tps_fail (
+      error, TPS_ERROR_INVALID_ARGUMENT,
       "compression \"topk\": the ratio is \"%s\", expected a number above 0 and at most 1, "
       "as in topk:0.01",
       argument == NULL ? "" : argument);
-  return FALSE;
 }
 
 static gsize
@@ -335,9 +334,8 @@ parse_argument (const TpsCompressionClass *klass, const gchar *argument, gdouble
     return klass->parse (argument, parameter, error);
   if (argument == NULL)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "compression \"%s\" takes no argument, got \"%s\"", klass->name, argument);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "compression \"%s\" takes no argument, got \"%s\"", klass->name, argument);
 }
 
 gboolean

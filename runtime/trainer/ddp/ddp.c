@@ -21,13 +21,215 @@
 
 #include "runtime/trainer/ddp/ddp.h"
 
-#include "runtime/trainer/buckets/bucket_slot.h"
-#include "runtime/trainer/buckets/layout_check.h"
-#include "runtime/trainer/buckets/parameters_digest.h"
-#include "runtime/trainer/buckets/reduced_check.h"
+#include <string.h>
+#include <xxhash.h>
+
 #include "runtime/base/error.h"
+#include "runtime/base/outcome.h"
 #include "runtime/base/sync.h"
 #include "runtime/base/worker_pool.h"
+#include "runtime/trainer/buckets/bucket_slot.h"
+#include "runtime/trainer/buckets/buckets.h"
+#include "runtime/trainer/compress/compression.h"
+#include "runtime/trainer/nn/model.h"
+#include "runtime/trainer/ports/hook.h"
+#include "runtime/trainer/ports/process_group.h"
+
+/* -- reduced check -- */
+
+/* Checks that the average of a bucket matches the bucket, because the average comes from another
+ * process. */
+
+static gboolean
+fits (const TpsBucketCall *call, const TpsGradient *reduced)
+{
+  if (reduced->kind == TPS_GRADIENT_NONE)
+    return TRUE;
+  if (reduced->kind != call->travels_as)
+    return FALSE;
+  if (reduced->kind == TPS_GRADIENT_DENSE)
+    return reduced->dense.shape.dtype == call->dtype
+           && tps_shape_n_elems (&reduced->dense.shape) == (gint64) call->n_elems;
+  return tps_gradient_check (reduced, NULL) && reduced->rows == call->rows
+         && reduced->values.shape.dtype == call->dtype
+         && reduced->values.shape.dims[1] == call->dim;
+}
+
+/* Returns TRUE if `reduced` matches the bucket of `call`. Reads all row ids. NONE matches every
+ * bucket. Errors: INTERNAL naming the bucket. Thread: any. */
+static gboolean
+reduced_check (const TpsBucketCall *call, const TpsGradient *reduced, GError **error)
+{
+  g_autofree gchar *got = NULL;
+
+  if (fits (call, reduced))
+    return TRUE;
+  got = tps_gradient_to_string (reduced);
+  if (call->travels_as == TPS_GRADIENT_SPARSE)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
+                 "bucket %u: the average is %s, expected valid rows of sparse %s [%" G_GINT64_FORMAT
+                 ", %" G_GINT64_FORMAT "]",
+                 call->index, got, tps_dtype_name (call->dtype), call->rows, call->dim);
+  else
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
+                 "bucket %u: the average is %s, expected dense %s [%" G_GSIZE_FORMAT "]",
+                 call->index, got, tps_dtype_name (call->dtype), call->n_elems);
+  return FALSE;
+}
+
+/* -- ddp -- */
+
+/* -- parameters digest -- */
+
+/* A digest for comparing two models. Internal to this folder. */
+
+static gsize
+count_most_elems (const TpsModel *model)
+{
+  gint64 most = 0;
+
+  for (guint i = 0; i < model->n_parameters; i++)
+    most = MAX (most, tps_shape_n_elems (&model->parameters[i].shape));
+  return (gsize) most;
+}
+
+static void
+update (XXH3_state_t *state, const TpsParameter *parameter, const gfloat *values)
+{
+  XXH3_128bits_update (state, values, tps_shape_n_bytes (&parameter->shape));
+}
+
+/* Waits for the model's stream. */
+static gboolean
+read_values (const TpsModel *model, const TpsParameter *parameter, gfloat *values, GError **error)
+{
+  const TpsDeviceOps *ops = model->stream->device->ops;
+
+  ops->copy (model->stream, values, parameter->value, tps_shape_n_bytes (&parameter->shape));
+  return ops->stream_sync (model->stream, error);
+}
+
+static gboolean
+update_from_device (XXH3_state_t *state, const TpsModel *model, GError **error)
+{
+  g_autofree gfloat *values = g_new (gfloat, count_most_elems (model));
+
+  for (guint i = 0; i < model->n_parameters; i++)
+    {
+      const TpsParameter *parameter = &model->parameters[i];
+
+      if (!read_values (model, parameter, values, error))
+        return FALSE;
+      update (state, parameter, values);
+    }
+  return TRUE;
+}
+
+/* Computes the digest of the model's parameters, as tps_ddp_digest(). */
+static gboolean
+parameters_digest (const TpsModel *model, guint8 digest[16], GError **error)
+{
+  gboolean is_on_host = model->stream->device->is_host;
+  XXH3_state_t *state = XXH3_createState ();
+  XXH128_canonical_t canonical;
+  gboolean ok;
+
+  XXH3_128bits_reset (state);
+  for (guint i = 0; is_on_host && i < model->n_parameters; i++)
+    update (state, &model->parameters[i], model->parameters[i].value);
+  ok = is_on_host || update_from_device (state, model, error);
+  XXH128_canonicalFromHash (&canonical, XXH3_128bits_digest (state));
+  XXH3_freeState (state);
+  if (ok)
+    memcpy (digest, canonical.digest, sizeof canonical.digest);
+  return ok;
+}
+
+/* -- ddp -- */
+
+/* -- layout check -- */
+
+/* Checks that all ranks use the same bucket layout and compression, because collectives of
+ * different sizes would not match. Also reports whether all ranks have their buckets in device
+ * memory, because a collective in device memory requires this of every rank. */
+
+/* The facts of one rank; all members are borrowed. */
+typedef struct
+{
+  const TpsBucketLayout *layout;
+  const TpsParameter *parameters;
+  const TpsCompression *compression;
+  gboolean on_device; /* the buckets are in a device's memory */
+} TpsLayoutFacts;
+
+static void
+on_gathered (gpointer user_data, const GError *error)
+{
+  tps_outcome_set (user_data, error);
+}
+
+/* Blocks, at most for the group's timeout. */
+static gboolean
+gather_and_wait (TpsProcessGroup *group, gconstpointer data, gsize n_bytes, gsize *counts,
+                 TpsBuffer **gathered, GError **error)
+{
+  TpsOutcome wait;
+
+  tps_outcome_init (&wait);
+  group->ops->all_gather_bytes (group, data, n_bytes, counts, gathered, on_gathered, &wait);
+  return tps_outcome_wait (&wait, error);
+}
+
+/* Returns the facts as text, owned by the caller. The last byte is the kind of memory, "d" (device)
+ * or "h" (host), which may differ between ranks. */
+static gchar *
+write_facts (const TpsLayoutFacts *facts)
+{
+  g_autofree gchar *buckets = tps_bucket_layout_to_string (facts->layout, facts->parameters);
+  g_autofree gchar *compressed = tps_compression_to_string (facts->compression);
+
+  return g_strconcat (buckets, "compression: ", compressed, "\n", facts->on_device ? "d" : "h",
+                      NULL);
+}
+
+/* `theirs` holds the facts of all ranks, one after another. */
+static gboolean
+compare_facts (const gchar *ours, const gchar *theirs, const gsize *counts, TpsProcessGroup *group,
+               gboolean *all_on_devices, GError **error)
+{
+  gsize n_bytes = strlen (ours);
+
+  *all_on_devices = TRUE;
+  for (guint r = 0; r < group->size; theirs += counts[r], r++)
+    {
+      if (counts[r] != n_bytes || memcmp (theirs, ours, n_bytes - 1) != 0)
+        return tps_fail (
+            error, TPS_ERROR_INVALID_ARGUMENT,
+            "trainer %u has another model, other bucket sizes or another compression than "
+            "trainer %u",
+            r, group->rank);
+      *all_on_devices &= theirs[n_bytes - 1] == 'd';
+    }
+  return TRUE;
+}
+
+/* Exchanges the facts of all ranks and compares them. Blocks until all ranks have taken part, at
+ * most for the group's timeout. `all_on_devices` receives TRUE if every rank has set on_device.
+ * Errors: INVALID_ARGUMENT naming a rank that differs; those of the group. */
+static gboolean
+layout_check (const TpsLayoutFacts *facts, TpsProcessGroup *group, gboolean *all_on_devices,
+              GError **error)
+{
+  g_autofree gchar *ours = write_facts (facts);
+  g_autofree gsize *counts = g_new0 (gsize, group->size);
+  g_autoptr (TpsBuffer) gathered = NULL;
+
+  return gather_and_wait (group, ours, strlen (ours), counts, &gathered, error)
+         && compare_facts (ours, (const gchar *) tps_buffer_get_data (gathered), counts, group,
+                           all_on_devices, error);
+}
+
+/* -- ddp -- */
 
 /* The time that a cancelled exchange or group may take to release the buckets' memory. */
 #define DRAIN_NS (G_GINT64_CONSTANT (10) * 1000 * 1000 * 1000)
@@ -207,7 +409,7 @@ finish_bucket (TpsDdp *ddp, TpsBucketSlot *slot, TpsGradient *reduced, const GEr
 static gboolean
 decode_reduced (TpsBucketSlot *slot, TpsGradient *reduced, GError **error)
 {
-  if (!tps_reduced_check (&slot->call, reduced, error))
+  if (!reduced_check (&slot->call, reduced, error))
     return FALSE;
   if (reduced->kind != TPS_GRADIENT_NONE)
     slot->compressor->klass->decode (slot->compressor, &slot->call, reduced);
@@ -233,7 +435,7 @@ take_on_device (TpsBucketSlot *slot, TpsGradient *reduced, GError **error)
 {
   TpsDevice *device = NULL;
 
-  if (!tps_reduced_check (&slot->staged->call, reduced, error))
+  if (!reduced_check (&slot->staged->call, reduced, error))
     return FALSE;
   if (reduced->kind == TPS_GRADIENT_DENSE && reduced->dense.buffer != NULL)
     device = tps_buffer_get_device (reduced->dense.buffer);
@@ -557,7 +759,7 @@ tps_ddp_step_sgd (TpsDdp *ddp, gdouble learning_rate)
 gboolean
 tps_ddp_digest (const TpsDdp *ddp, guint8 digest[16], GError **error)
 {
-  return tps_parameters_digest (ddp->model, digest, error);
+  return parameters_digest (ddp->model, digest, error);
 }
 
 gboolean
@@ -576,7 +778,7 @@ tps_ddp_check_layouts (TpsDdp *ddp, gboolean *on_devices, GError **error)
   if (context->group == NULL)
     return TRUE;
   report_alive (ddp, tps_clock_now_ns () + context->timeout_ns);
-  ok = tps_layout_check (&facts, context->group, on_devices, error);
+  ok = layout_check (&facts, context->group, on_devices, error);
   report_alive (ddp, 0);
   return ok;
 }

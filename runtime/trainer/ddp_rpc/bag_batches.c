@@ -105,10 +105,7 @@ tps_bag_task_find (const gchar *name, TpsBagTask *task, GError **error)
   else if (g_str_equal (name, "learnable"))
     *task = TPS_BAG_TASK_LEARNABLE;
   else
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "unknown task \"%s\"; known: learnable, random", name);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "unknown task \"%s\"; known: learnable, random", name);
   return TRUE;
 }

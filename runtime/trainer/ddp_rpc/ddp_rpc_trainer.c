@@ -7,14 +7,226 @@
 
 #include "runtime/trainer/ddp_rpc/ddp_rpc_trainer.h"
 
+#include <string.h>
+
 #include "runtime/base/config.h"
-#include "runtime/trainer/ddp_rpc/bag_batches.h"
-#include "runtime/trainer/table_steps/table_call.h"
-#include "runtime/trainer/ddp_rpc/table_columns.h"
 #include "runtime/base/error.h"
-#include "runtime/device/device_memory.h"
-#include "runtime/trainer/nn/hybrid_model.h"
 #include "runtime/base/sync.h"
+#include "runtime/device/device_memory.h"
+#include "runtime/trainer/ddp_rpc/bag_batches.h"
+#include "runtime/trainer/nn/hybrid_model.h"
+#include "runtime/trainer/nn/device_tensor.h"
+#include "runtime/trainer/table_steps/table_call.h"
+
+/* -- table columns -- */
+
+/* Data exchange between the tables and the model, which computes on a device. The rows of each
+ * table become columns of the model's input, and columns of the input's gradient become rows again.
+ * The rows of each table lie in host memory or in memory of the device. Rows in device memory are
+ * copied within this memory; rows in host memory pass through one page-locked matrix. Data are
+ * copied only where necessary. Thread: one at a time. */
+
+typedef struct
+{
+  TpsStream *stream; /* the model's stream; borrowed */
+  guint n_tables;
+  gsize dim;
+  gsize max_bags;
+  TpsStagedTensor input; /* [max_bags, n_tables * dim] */
+  TpsEvent *joined;      /* reached when the rows have been read; NULL on the CPU */
+  TpsBuffer *gradient;   /* the gradient on the host; NULL on the CPU */
+  TpsTensor slices;      /* [n_tables, max_bags, dim]: the gradient as rows */
+} TpsTableColumns;
+
+/* Allocates the memory. `columns` must be cleared even after an error. Errors: RESOURCE_EXHAUSTED,
+ * DEVICE_LOST. */
+static gboolean
+table_columns_init (TpsTableColumns *columns, TpsStream *stream, guint n_tables, gint64 dim,
+                    gint64 max_bags, GError **error)
+{
+  TpsDevice *device = stream->device;
+  TpsShape shape = { .dtype = TPS_DTYPE_FLOAT32,
+                     .n_dims = 2,
+                     .dims = { max_bags, n_tables * dim } };
+
+  *columns = (TpsTableColumns) {
+    .stream = stream,
+    .n_tables = n_tables,
+    .dim = (gsize) dim,
+    .max_bags = (gsize) max_bags,
+  };
+  tps_tensor_init (&columns->slices, &shape);
+  if (!tps_staged_tensor_init (&columns->input, device, &shape, error))
+    return FALSE;
+  if (device->is_host)
+    return TRUE;
+  columns->gradient = device->ops->alloc_host (device, tps_shape_n_bytes (&shape), error);
+  if (columns->gradient != NULL)
+    columns->joined = device->ops->event_new (device, error);
+  return columns->joined != NULL;
+}
+
+/* Waits for the stream and releases the memory. An all-zero value is allowed. */
+static void
+table_columns_clear (TpsTableColumns *columns)
+{
+  if (columns->stream != NULL)
+    columns->stream->device->ops->stream_sync (columns->stream, NULL);
+  if (columns->joined != NULL)
+    columns->joined->device->ops->event_free (columns->joined);
+  columns->joined = NULL;
+  tps_staged_tensor_clear (&columns->input);
+  g_clear_pointer (&columns->gradient, tps_buffer_unref);
+  tps_tensor_clear (&columns->slices);
+}
+
+static gsize
+get_n_bytes (const TpsTableColumns *columns, gsize n_bags)
+{
+  return n_bags * columns->n_tables * columns->dim * sizeof (gfloat);
+}
+
+/* Copies the rows of `n` tables from `first` on, in host memory, to their columns of the matrix in
+ * host memory. */
+static void
+concatenate (TpsTableColumns *columns, const TpsTensor *tables, gsize first, gsize n, gsize n_bags)
+{
+  gfloat *input = tps_tensor_data (&columns->input.host);
+  gsize dim = columns->dim;
+
+  for (gsize t = first; t < first + n; t++)
+    {
+      const gfloat *rows = tps_tensor_data (&tables[t]);
+
+      for (gsize bag = 0; bag < n_bags; bag++)
+        memcpy (input + (bag * columns->n_tables + t) * dim, rows + bag * dim, dim * sizeof *rows);
+    }
+}
+
+/* Enqueues a copy of the columns of `n` tables from `first` on to the matrix on the device. Rows of
+ * `from` are `from_stride` bytes apart. */
+static void
+copy_columns (TpsTableColumns *columns, gsize first, gsize n, gsize n_bags, const gfloat *from,
+              gsize from_stride)
+{
+  gfloat *to = (gfloat *) tps_tensor_data (&columns->input.device) + first * columns->dim;
+  TpsStream *stream = columns->stream;
+
+  stream->device->ops->copy_rows (stream, to, get_n_bytes (columns, 1), from, from_stride,
+                                  n * columns->dim * sizeof *to, n_bags);
+}
+
+/* Returns the number of successive tables from `first` on whose rows lie in host memory. */
+static gsize
+count_on_host (const TpsTableColumns *columns, const TpsTensor *tables, gsize first)
+{
+  gsize t = first;
+
+  while (t < columns->n_tables && tps_device_memory_of_tensor (&tables[t]) == NULL)
+    t++;
+  return t - first;
+}
+
+/* Enqueues one copy for each table whose rows lie on the device, and one copy for each run of
+ * tables whose rows lie on the host. */
+static void
+join_on_device (TpsTableColumns *columns, const TpsTensor *tables, gsize n_bags)
+{
+  gsize dim = columns->dim, n;
+
+  for (gsize t = 0; t < columns->n_tables; t += n)
+    {
+      const gfloat *host = (const gfloat *) tps_tensor_data (&columns->input.host) + t * dim;
+
+      n = count_on_host (columns, tables, t);
+      concatenate (columns, tables, t, n, n_bags);
+      if (n == columns->n_tables)
+        tps_staged_tensor_upload (&columns->input, columns->stream, get_n_bytes (columns, n_bags));
+      else if (n > 0)
+        copy_columns (columns, t, n, n_bags, host, get_n_bytes (columns, 1));
+      else
+        {
+          n = 1;
+          copy_columns (columns, t, n, n_bags, tps_tensor_data (&tables[t]), dim * sizeof *host);
+        }
+    }
+}
+
+/* Builds `input` [n_bags, n_tables * dim], in the device's memory, from the rows [n_bags, dim] of
+ * each table. Only enqueues. `input` must be empty. `rows` [n_tables] must not change until the
+ * stream has passed; with a single table they may be moved to `input`. */
+static void
+table_columns_join (TpsTableColumns *columns, TpsTensor *rows, gsize n_bags, TpsTensor *input)
+{
+  TpsStream *stream = columns->stream;
+  const TpsDeviceOps *ops = stream->device->ops;
+
+  if (columns->n_tables == 1 && stream->device->is_host)
+    {
+      tps_tensor_move (input, &rows[0]);
+      return;
+    }
+  tps_tensor_init_ref (input, &columns->input.device);
+  if (stream->device->is_host)
+    concatenate (columns, rows, 0, columns->n_tables, n_bags);
+  else if (columns->n_tables == 1)
+    ops->copy (stream, tps_tensor_data (input), tps_tensor_data (&rows[0]),
+               get_n_bytes (columns, n_bags));
+  else
+    join_on_device (columns, rows, n_bags);
+  if (columns->joined != NULL)
+    ops->event_record (columns->joined, stream);
+}
+
+/* Releases `rows` [n_tables] after the stream has passed the last join; does not wait for later
+ * work of the stream. A failure of the device is reported by the next operation that returns
+ * errors. */
+static void
+table_columns_release (TpsTableColumns *columns, TpsTensor *rows)
+{
+  if (columns->joined != NULL)
+    columns->joined->device->ops->event_sync (columns->joined, NULL);
+  for (guint t = 0; t < columns->n_tables; t++)
+    tps_tensor_clear (&rows[t]);
+}
+
+/* Returns the table's columns of the gradient as contiguous rows. */
+static const gfloat *
+slice (TpsTableColumns *columns, gsize table, const gfloat *gradient, gsize n_bags)
+{
+  gsize dim = columns->dim;
+  gfloat *rows = (gfloat *) tps_tensor_data (&columns->slices) + table * dim * columns->max_bags;
+
+  for (gsize bag = 0; bag < n_bags; bag++)
+    memcpy (rows + bag * dim, gradient + (bag * columns->n_tables + table) * dim,
+            dim * sizeof *rows);
+  return rows;
+}
+
+/* Converts the input's gradient, in the device's memory, to the rows of each table, rows[n_tables].
+ * These rows are valid until the next call, and only as long as `gradient` is valid. Waits for the
+ * stream. Errors: DEVICE_LOST. */
+static gboolean
+table_columns_split (TpsTableColumns *columns, const gfloat *gradient, gsize n_bags,
+                     const gfloat **rows, GError **error)
+{
+  const TpsDeviceOps *ops = columns->stream->device->ops;
+
+  if (columns->gradient != NULL)
+    {
+      gpointer copy = tps_buffer_get_data (columns->gradient);
+
+      ops->copy (columns->stream, copy, gradient, get_n_bytes (columns, n_bags));
+      if (!ops->stream_sync (columns->stream, error))
+        return FALSE;
+      gradient = copy;
+    }
+  for (gsize t = 0; t < columns->n_tables; t++)
+    rows[t] = columns->n_tables == 1 ? gradient : slice (columns, t, gradient, n_bags);
+  return TRUE;
+}
+
+/* -- ddp rpc trainer -- */
 
 #define FORWARD_METRIC "forward_metric"
 #define BACKWARD_METRIC "backward_metric"
@@ -67,16 +279,13 @@ tps_ddp_rpc_check_shape (gint64 n_tables, gint64 embedding_dim, gint64 *rows_per
 
   if (n_tables < 1 || embedding_dim < 1 || n_tables > G_MAXINT32 || embedding_dim > G_MAXINT32
       || rows * TPS_HYBRID_MODEL_INPUTS != n_tables * embedding_dim || rows > MAX_ROWS_PER_BAG)
-    {
-      g_set_error (
-          error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-          "%" G_GINT64_FORMAT " tables of dimension %" G_GINT64_FORMAT
-          ": their product must be a multiple of %d, the width of the dense layers, and at "
-          "most %d",
-          n_tables, embedding_dim, TPS_HYBRID_MODEL_INPUTS,
-          TPS_HYBRID_MODEL_INPUTS * MAX_ROWS_PER_BAG);
-      return FALSE;
-    }
+    return tps_fail (
+        error, TPS_ERROR_INVALID_ARGUMENT,
+        "%" G_GINT64_FORMAT " tables of dimension %" G_GINT64_FORMAT
+        ": their product must be a multiple of %d, the width of the dense layers, and at "
+        "most %d",
+        n_tables, embedding_dim, TPS_HYBRID_MODEL_INPUTS,
+        TPS_HYBRID_MODEL_INPUTS * MAX_ROWS_PER_BAG);
   *rows_per_bag = rows;
   return TRUE;
 }
@@ -151,10 +360,9 @@ ddp_rpc_trainer_check (const TpsTrainPlan *plan, GError **error)
     return FALSE;
   if (g_str_equal (plan->model_class, tps_hybrid_model_class.name))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "model_class is %s, expected %s, which trainer DdpRpcTrainer trains",
-               plan->model_class, tps_hybrid_model_class.name);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "model_class is %s, expected %s, which trainer DdpRpcTrainer trains",
+                   plan->model_class, tps_hybrid_model_class.name);
 }
 
 /* -- memory -- */
@@ -168,8 +376,8 @@ init_device_memory (Training *self, GError **error)
                        .n_dims = 1,
                        .dims = { TPS_BAG_BATCH_MAX_INDICES * arguments->rows_per_bag } };
 
-  if (!tps_table_columns_init (&self->columns, stream, arguments->n_tables,
-                               arguments->embedding_dim, TPS_BAG_BATCH_MAX_INDICES, error)
+  if (!table_columns_init (&self->columns, stream, arguments->n_tables, arguments->embedding_dim,
+                           TPS_BAG_BATCH_MAX_INDICES, error)
       || !tps_staged_tensor_init (&self->targets, stream->device, &targets, error))
     return FALSE;
   tps_tensor_init_ref (&self->model_batch.target, &self->targets.device);
@@ -209,7 +417,7 @@ training_clear (Training *self)
     {
       tps_table_call_clear (&self->push);
       /* This waits for the stream, which then no longer uses the memory released below. */
-      tps_table_columns_clear (&self->columns);
+      table_columns_clear (&self->columns);
       tps_table_call_clear (&self->lookup);
     }
   tps_train_batch_clear (&self->model_batch);
@@ -280,10 +488,9 @@ refuse_rows (Training *self, guint table, const TpsShape *shape, GError **error)
   g_autofree gchar *got = tps_shape_to_string (shape);
   g_autofree gchar *wanted = tps_shape_to_string (&expected.shape);
 
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "table %s: its pooled rows are %s, expected %s", self->arguments.tables[table], got,
-               wanted);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "table %s: its pooled rows are %s, expected %s", self->arguments.tables[table],
+                   got, wanted);
 }
 
 static gboolean
@@ -297,10 +504,9 @@ check_rows (Training *self, guint table, GError **error)
     return refuse_rows (self, table, &rows->shape, error);
   if (device == NULL || device == self->pass->device)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "table %s: its pooled rows are in memory of %s, expected host memory or %s",
-               self->arguments.tables[table], device->name, self->pass->device->name);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "table %s: its pooled rows are in memory of %s, expected host memory or %s",
+                   self->arguments.tables[table], device->name, self->pass->device->name);
 }
 
 static gboolean
@@ -330,7 +536,7 @@ fill_model_batch (Training *self)
   gint64 *targets = tps_tensor_data (&self->targets.host);
 
   tps_tensor_clear (&batch->input);
-  tps_table_columns_join (&self->columns, self->lookup.outputs, self->batch->n_bags, &batch->input);
+  table_columns_join (&self->columns, self->lookup.outputs, self->batch->n_bags, &batch->input);
   batch->input.shape.dims[0] = self->batch->n_bags * rows_per_bag;
   batch->input.shape.dims[1] = TPS_HYBRID_MODEL_INPUTS;
   batch->target.shape.dims[0] = batch->input.shape.dims[0];
@@ -348,12 +554,12 @@ push_gradient (gpointer user_data, const gfloat *gradient, gsize rows)
   Training *self = user_data;
   guint n_tables = self->arguments.n_tables;
 
-  if (!tps_table_columns_split (&self->columns, gradient, self->batch->n_bags, self->slices,
-                                &self->push_error))
+  if (!table_columns_split (&self->columns, gradient, self->batch->n_bags, self->slices,
+                            &self->push_error))
     return;
   /* The stream has passed the copies of the outputs. After their release, a server may write the
    * next results to the same memory. */
-  tps_table_columns_release (&self->columns, self->lookup.outputs);
+  table_columns_release (&self->columns, self->lookup.outputs);
   for (guint t = 0; t < n_tables; t++)
     self->gradients[t] = (TpsBagGradient) {
       .query = self->queries[t],

@@ -54,8 +54,7 @@ tps_gloo_process_group_new (const TpsProcessGroupOptions *options, GError **erro
   tps_sync_check (pthread_once (&once, load));
   if (loaded.library != NULL)
     return loaded.library->group_new (options, error);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-               "backend 'gloo': " LIBRARY_NAME " cannot be loaded: %s",
-               loaded.reasons->len > 0 ? loaded.reasons->str : "turned off");
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_UNAVAILABLE,
+                        "backend 'gloo': " LIBRARY_NAME " cannot be loaded: %s",
+                        loaded.reasons->len > 0 ? loaded.reasons->str : "turned off");
 }

@@ -27,8 +27,7 @@ check_not_cancelled (const TpsProcessGroupOptions *options, GError **error)
 {
   if (options->is_cancelled == NULL || !options->is_cancelled (options->user_data))
     return TRUE;
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_ABORTED, "process group: joining was cancelled");
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED, "process group: joining was cancelled");
 }
 
 GBytes *
@@ -57,10 +56,9 @@ tps_join_wait (const TpsProcessGroupOptions *options, const gchar *key, const gc
         }
     }
   while (now < deadline_ns);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-               "process group: rank %s has not joined within %" G_GINT64_FORMAT " ms", awaited_rank,
-               options->timeout_ns / 1000000);
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_DEADLINE_EXCEEDED,
+                        "process group: rank %s has not joined within %" G_GINT64_FORMAT " ms",
+                        awaited_rank, options->timeout_ns / 1000000);
 }
 
 gboolean

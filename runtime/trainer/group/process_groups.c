@@ -346,9 +346,8 @@ tps_process_group_check_backend (const gchar *backend, GError **error)
 {
   if (find_backend (backend) >= 0)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
-               "unknown backend \"%s\"; known: gloo, multi, nccl", backend == NULL ? "" : backend);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_NOT_FOUND, "unknown backend \"%s\"; known: gloo, multi, nccl",
+                   backend == NULL ? "" : backend);
 }
 
 gboolean
@@ -370,12 +369,11 @@ check_options (const TpsProcessGroupOptions *options, GError **error)
   if (options->rank < options->size && (options->size == 1 || options->store != NULL)
       && options->timeout_ns > 0)
     return TRUE;
-  g_set_error (
-      error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+  return tps_fail (
+      error, TPS_ERROR_INVALID_ARGUMENT,
       "process group: rank %u of %u, timeout %" G_GINT64_FORMAT
       " ns: expected a rank below the size, a positive timeout, and a store if the size is not 1",
       options->rank, options->size, options->timeout_ns);
-  return FALSE;
 }
 
 /* Creates the group of a single rank. With a device, the rank uses the device group. If there is no

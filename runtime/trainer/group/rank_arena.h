@@ -9,7 +9,7 @@
 #pragma once
 
 #include "runtime/base/buffer.h"
-#include "runtime/trainer/group/rank_file.h"
+#include "runtime/trainer/group/rank_memory.h"
 
 G_BEGIN_DECLS
 

@@ -401,11 +401,7 @@ find_places (Reduction *reduction, const guint64 *places, GError **error)
         return FALSE;
       reduction->places[r] = tps_rank_arena_at (reduction->shared->arena, r, place, n_bytes);
       if (reduction->places[r] == NULL || place % reduction->elem_size != 0)
-        {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN, "rank %u sent an invalid place",
-                       r);
-          return FALSE;
-        }
+        return tps_fail (error, TPS_ERROR_GROUP_BROKEN, "rank %u sent an invalid place", r);
     }
   return TRUE;
 }
@@ -471,11 +467,7 @@ add_weights (const gdouble *weights, guint size, gdouble *sum, GError **error)
   for (guint r = 0; r < size; r++)
     {
       if (!isfinite (weights[r]) || weights[r] < 0)
-        {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN, "rank %u sent an invalid weight",
-                       r);
-          return FALSE;
-        }
+        return tps_fail (error, TPS_ERROR_GROUP_BROKEN, "rank %u sent an invalid weight", r);
       all += weights[r];
     }
   *sum = all;

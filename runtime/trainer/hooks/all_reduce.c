@@ -71,10 +71,9 @@ sparse_call_free (SparseCall *self)
 static gboolean
 refuse_part (const TpsBucketCall *call, guint rank, const gchar *what, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "sparse all-reduce of bucket %u: invalid data from rank %u: %s", call->index, rank,
-               what);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "sparse all-reduce of bucket %u: invalid data from rank %u: %s", call->index,
+                   rank, what);
 }
 
 static gboolean
@@ -221,12 +220,9 @@ reduce_parts (const SparseCall *self, TpsGradient *reduced, GError **error)
       n_rows += parts[r].n_ids;
     }
   if (!(weights > 0))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "sparse all-reduce of bucket %u: the weights of all trainers are 0",
-                   call->index);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "sparse all-reduce of bucket %u: the weights of all trainers are 0",
+                     call->index);
 
   reduced->kind = TPS_GRADIENT_SPARSE;
   reduced->weight = 1;
@@ -375,9 +371,8 @@ check_weights (const TpsBucketCall *call, gdouble weights, GError **error)
 {
   if (weights > 0)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "all-reduce of bucket %u: the weights of all trainers are 0", call->index);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "all-reduce of bucket %u: the weights of all trainers are 0", call->index);
 }
 
 /* Divides the sum, in host memory, by the sum of the weights, which follows the elements. */

@@ -55,11 +55,10 @@ cut_rows (const TpsGradient *contribution, const TpsRoute *route, TpsGradient *s
     }
   if (next == n_ids)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-               "row id %" G_GINT64_FORMAT " at position %" G_GINT64_FORMAT
-               " is not in ascending order",
-               ids[next], next);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INTERNAL,
+                   "row id %" G_GINT64_FORMAT " at position %" G_GINT64_FORMAT
+                   " is not in ascending order",
+                   ids[next], next);
 }
 
 gboolean
@@ -140,13 +139,13 @@ tps_bucket_pieces_add (TpsBucketPieces *self, guint index, TpsGradient *average,
   if (!fits (self->call, piece, average))
     {
       got = tps_gradient_to_string (average);
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                   "bucket %u: the average of round %d is %s, expected %s %s at [%" G_GINT64_FORMAT
-                   ", %" G_GINT64_FORMAT ")",
-                   self->call->index, piece->param_loc, got, tps_dtype_name (self->call->dtype),
-                   self->call->travels_as == TPS_GRADIENT_DENSE ? "elements" : "rows",
-                   piece->first_unit, piece->first_unit + piece->n_units);
-      return FALSE;
+      return tps_fail (
+          error, TPS_ERROR_INTERNAL,
+          "bucket %u: the average of round %d is %s, expected %s %s at [%" G_GINT64_FORMAT
+          ", %" G_GINT64_FORMAT ")",
+          self->call->index, piece->param_loc, got, tps_dtype_name (self->call->dtype),
+          self->call->travels_as == TPS_GRADIENT_DENSE ? "elements" : "rows", piece->first_unit,
+          piece->first_unit + piece->n_units);
     }
   if (average->kind == TPS_GRADIENT_DENSE)
     {
@@ -192,11 +191,8 @@ tps_bucket_pieces_join (TpsBucketPieces *self, TpsGradient *average, GError **er
 
   for (guint i = 1; i < self->route->n_pieces; i++)
     if (self->averages[i].kind != kind)
-      {
-        g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                     "bucket %u: some of its rounds have no average", self->call->index);
-        return FALSE;
-      }
+      return tps_fail (error, TPS_ERROR_INTERNAL, "bucket %u: some of its rounds have no average",
+                       self->call->index);
   *average = (TpsGradient) { .kind = kind, .weight = self->averages[0].weight };
   if (kind == TPS_GRADIENT_DENSE)
     tps_tensor_move (&average->dense, &self->dense);

@@ -86,11 +86,8 @@ allocate (TpsTensor *tensor, const TpsShape *shape, GError **error)
   TpsBuffer *buffer = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_bytes);
 
   if (buffer == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "data DummyData: no memory for %" G_GSIZE_FORMAT " bytes of samples", n_bytes);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                     "data DummyData: no memory for %" G_GSIZE_FORMAT " bytes of samples", n_bytes);
   tps_tensor_init_take (tensor, shape, buffer, 0);
   return TRUE;
 }

@@ -76,22 +76,16 @@ static gboolean
 check_config (const DummyConfig *config, GError **error)
 {
   if (config->embedding_dim != config->dense_input_size)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "model DummyModel: embedding_dim %" G_GINT64_FORMAT
-                   " must be equal to dense_input_size %" G_GINT64_FORMAT,
-                   config->embedding_dim, config->dense_input_size);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "model DummyModel: embedding_dim %" G_GINT64_FORMAT
+                     " must be equal to dense_input_size %" G_GINT64_FORMAT,
+                     config->embedding_dim, config->dense_input_size);
   if (config->dense_layers_count > 1 && config->dense_input_size != config->dense_output_size)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "model DummyModel: with %" G_GINT64_FORMAT
-                   " layers dense_input_size %" G_GINT64_FORMAT
-                   " must be equal to dense_output_size %" G_GINT64_FORMAT,
-                   config->dense_layers_count, config->dense_input_size, config->dense_output_size);
-      return FALSE;
-    }
+    return tps_fail (
+        error, TPS_ERROR_INVALID_ARGUMENT,
+        "model DummyModel: with %" G_GINT64_FORMAT " layers dense_input_size %" G_GINT64_FORMAT
+        " must be equal to dense_output_size %" G_GINT64_FORMAT,
+        config->dense_layers_count, config->dense_input_size, config->dense_output_size);
   return TRUE;
 }
 
@@ -224,19 +218,13 @@ check_shapes (const TpsTrainBatch *batch, GError **error)
   g_autofree gchar *target_text = tps_shape_to_string (target);
 
   if (input->dtype != TPS_DTYPE_INT64 || input->n_dims != 2 || input->dims[0] == 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "batch: input is %s, expected INT64 [batch, length] with at least one sample",
-                   input_text);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "batch: input is %s, expected INT64 [batch, length] with at least one sample",
+                     input_text);
   if (target->dtype != TPS_DTYPE_INT64 || target->n_dims != 1 || target->dims[0] != input->dims[0])
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "batch: target is %s, expected INT64 [%" G_GINT64_FORMAT "]", target_text,
-                   input->dims[0]);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "batch: target is %s, expected INT64 [%" G_GINT64_FORMAT "]", target_text,
+                     input->dims[0]);
   return TRUE;
 }
 
@@ -249,13 +237,10 @@ check_range (const TpsTensor *tensor, gint64 bound, const gchar *what, const gch
 
   for (gint64 i = 0; i < n; i++)
     if (values[i] < 0 || values[i] >= bound)
-      {
-        g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                     "batch: %s %" G_GINT64_FORMAT " is %" G_GINT64_FORMAT
-                     ", outside [0, %s = %" G_GINT64_FORMAT ")",
-                     what, i, values[i], bound_name, bound);
-        return FALSE;
-      }
+      return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                       "batch: %s %" G_GINT64_FORMAT " is %" G_GINT64_FORMAT
+                       ", outside [0, %s = %" G_GINT64_FORMAT ")",
+                       what, i, values[i], bound_name, bound);
   return TRUE;
 }
 

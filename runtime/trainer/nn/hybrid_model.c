@@ -107,9 +107,8 @@ refuse_batch (const gchar *what, const TpsShape *shape, const gchar *expected, G
 {
   g_autofree gchar *text = tps_shape_to_string (shape);
 
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s is %s, expected %s", what, text,
-               expected);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s is %s, expected %s", what, text,
+                   expected);
 }
 
 static gboolean
@@ -129,10 +128,9 @@ hybrid_model_check_batch (TpsModel *model, const TpsTrainBatch *batch, GError **
 
       if (class >= 0 && class < TPS_HYBRID_MODEL_OUTPUTS)
         continue;
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "target[%" G_GINT64_FORMAT "]: %" G_GINT64_FORMAT " is not in [0, %d)", i, class,
-                   TPS_HYBRID_MODEL_OUTPUTS);
-      return FALSE;
+      return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                       "target[%" G_GINT64_FORMAT "]: %" G_GINT64_FORMAT " is not in [0, %d)", i,
+                       class, TPS_HYBRID_MODEL_OUTPUTS);
     }
   return TRUE;
 }

@@ -96,9 +96,9 @@ check_side (const gchar *what, const TpsTensor *tensor, gsize n_columns, gint64 
       && shape->dims[0] >= 1 && (n_rows == 0 || shape->dims[0] == n_rows))
     return TRUE;
   text = tps_shape_to_string (shape);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "%s is %s, expected FLOAT32 [batch, %" G_GSIZE_FORMAT "]", what, text, n_columns);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s is %s, expected FLOAT32 [batch, %" G_GSIZE_FORMAT "]", what, text,
+                   n_columns);
 }
 
 static gboolean

@@ -17,7 +17,7 @@ tps_device_choose (const gchar *name, guint local_rank, GError **error)
   devices = tps_device_library_get ()->devices;
   if (devices->len > 0)
     return g_ptr_array_index (devices, local_rank % devices->len);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-               "device \"cuda\": this process has no CUDA device (%s)", tps_device_list_summary ());
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_UNAVAILABLE,
+                        "device \"cuda\": this process has no CUDA device (%s)",
+                        tps_device_list_summary ());
 }

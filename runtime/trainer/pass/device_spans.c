@@ -155,7 +155,5 @@ tps_device_spans_end (TpsDeviceSpans *self, const gchar *type, const gchar *key,
       g_queue_push_tail (&self->ended, span);
       return TRUE;
     }
-  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "metric_type=%s with key=%s not found", type,
-               key);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_NOT_FOUND, "metric_type=%s with key=%s not found", type, key);
 }

@@ -20,7 +20,7 @@
 G_BEGIN_DECLS
 
 typedef struct TpsPass TpsPass;
-typedef struct TpsPassControl TpsPassControl; /* pass/pass_control.h */
+typedef struct TpsPassControl TpsPassControl; /* pass.c */
 typedef struct TpsDeviceSpans TpsDeviceSpans; /* pass/device_spans.h */
 typedef struct TpsPiecePlan TpsPiecePlan;     /* pass/piece_plan.h */
 

@@ -5,45 +5,157 @@
 #include <float.h>
 #include <math.h>
 
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+#include "runtime/trainer/nn/device_tensor.h"
 #include "runtime/trainer/pass/device_choice.h"
 #include "runtime/trainer/pass/device_spans.h"
-#include "runtime/trainer/pass/pass_batch.h"
-#include "runtime/base/error.h"
+#include "runtime/trainer/pass/pass.h"
+
+/* -- pass batch -- */
+
+/* Batches in the memory of a pass's device. Internal to runtime/trainer. */
+
+/* Batches and the forward pass, in the memory of the pass's device. */
+
+/* -- moving batches -- */
+
+static gboolean
+is_there (const TpsPass *pass, const TpsTensor *tensor)
+{
+  return tensor->buffer == NULL || tps_buffer_get_device (tensor->buffer) == pass->device;
+}
+
+/* Initialises `copy` with the elements of `tensor` in the device's memory. Only enqueues the copy,
+ * so `tensor` must stay valid until the stream has passed it. */
+static gboolean
+copy_to_device (TpsPass *pass, TpsTensor *copy, const TpsTensor *tensor, GError **error)
+{
+  if (is_there (pass, tensor))
+    {
+      tps_tensor_init_ref (copy, tensor);
+      return TRUE;
+    }
+  if (!tps_device_tensor_init (copy, pass->device, &tensor->shape, error))
+    return FALSE;
+  pass->device->ops->copy (pass->model->stream, tps_tensor_data (copy), tps_tensor_data (tensor),
+                           tps_shape_n_bytes (&tensor->shape));
+  return TRUE;
+}
+
+static gboolean
+copy_batches (TpsPass *pass, TpsTrainBatch *copies, GError **error)
+{
+  const TpsTrainPlan *plan = pass->plan;
+
+  for (guint i = 0; i < plan->n_batches; i++)
+    if (!copy_to_device (pass, &copies[i].input, &plan->batches[i].input, error)
+        || !copy_to_device (pass, &copies[i].target, &plan->batches[i].target, error))
+      return FALSE;
+  return pass->device->ops->stream_sync (pass->model->stream, error);
+}
+
+/* Moves the plan's batches to the pass's device. Blocks. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST.
+ * After an error, the batches remain where they were. */
+static gboolean
+pass_move_batches (TpsPass *pass, GError **error)
+{
+  TpsTrainPlan *plan = pass->plan;
+  TpsTrainBatch *copies, *unused;
+  gboolean ok;
+
+  if (pass->device->is_host || plan->n_batches == 0)
+    return TRUE;
+  copies = unused = g_try_new0 (TpsTrainBatch, plan->n_batches);
+  if (copies == NULL)
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED, "no memory for %u batches",
+                     plan->n_batches);
+  ok = copy_batches (pass, copies, error);
+  if (ok)
+    {
+      unused = plan->batches;
+      plan->batches = copies;
+    }
+  else /* earlier copies may still be in progress */
+    pass->device->ops->stream_sync (pass->model->stream, NULL);
+  for (guint i = 0; i < plan->n_batches; i++)
+    tps_train_batch_clear (&unused[i]);
+  g_free (unused);
+  return ok;
+}
+
+/* -- the forward pass -- */
+
+/* Provides memory for the gradient of the output. The memory only grows. Before a smaller memory is
+ * released, the function waits for the stream, which may still be using it. */
+static gboolean
+provide_output_gradient (TpsPass *pass, const TpsShape *shape, GError **error)
+{
+  TpsTensor *gradient = &pass->output_gradient;
+
+  if (gradient->buffer != NULL
+      && tps_buffer_get_size (gradient->buffer) >= tps_shape_n_bytes (shape))
+    {
+      gradient->shape = *shape;
+      return TRUE;
+    }
+  if (!pass->device->ops->stream_sync (pass->model->stream, error))
+    return FALSE;
+  tps_tensor_clear (gradient);
+  return tps_device_tensor_init (gradient, pass->device, shape, error);
+}
+
+/* Allocates host memory to which the device can write. */
+static gboolean
+provide_loss (TpsPass *pass, GError **error)
+{
+  if (pass->loss == NULL)
+    pass->loss = pass->device->ops->alloc_host (pass->device, sizeof (gdouble), error);
+  return pass->loss != NULL;
+}
+
+gboolean
+tps_pass_forward (TpsPass *pass, const TpsTrainBatch *batch, GError **error)
+{
+  TpsTensorView output;
+
+  tps_pass_alive (pass, tps_clock_now_ns () + pass->plan->rpc_timeout_ns);
+  if (!pass->model->klass->forward (pass->model, tps_tensor_view (&batch->input), &output, error)
+      || !provide_output_gradient (pass, &output.shape, error) || !provide_loss (pass, error))
+    return FALSE;
+  pass->criterion->forward_backward (pass->model->stream, output, tps_tensor_view (&batch->target),
+                                     (gdouble *) (gpointer) tps_buffer_get_data (pass->loss),
+                                     tps_tensor_data (&pass->output_gradient));
+  if (pass->device->is_host)
+    tps_pass_show_loss (pass);
+  return TRUE;
+}
+
+/* -- pass plan -- */
 
 #define MODEL_COPIES 3 /* values, gradients, averages */
-
-G_GNUC_PRINTF (2, 3)
-static gboolean
-refuse (GError **error, const gchar *format, ...)
-{
-  g_autofree gchar *text = NULL;
-  va_list args;
-
-  va_start (args, format);
-  text = g_strdup_vprintf (format, args);
-  va_end (args);
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, text);
-  return FALSE;
-}
 
 static gboolean
 check_counts (const TpsTrainPlan *plan, GError **error)
 {
   if (plan->world_size == 0 || plan->rank >= plan->world_size)
-    return refuse (error,
-                   "rank is %u of world_size %u, expected a rank below a world size of at least 1",
-                   plan->rank, plan->world_size);
+    return tps_fail (
+        error, TPS_ERROR_INVALID_ARGUMENT,
+        "rank is %u of world_size %u, expected a rank below a world size of at least 1", plan->rank,
+        plan->world_size);
   if (plan->epochs == 0)
-    return refuse (error, "epochs is 0, expected at least 1");
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "epochs is 0, expected at least 1");
   if (plan->steps_per_epoch == 0)
-    return refuse (error,
-                   "steps_per_epoch is 0, expected the largest number of batches of any trainer");
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "steps_per_epoch is 0, expected the largest number of batches of any trainer");
   if (plan->n_batches > plan->steps_per_epoch)
-    return refuse (error, "%u batches for %u steps_per_epoch: a step takes one batch",
-                   plan->n_batches, plan->steps_per_epoch);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%u batches for %u steps_per_epoch: a step takes one batch", plan->n_batches,
+                     plan->steps_per_epoch);
   if (plan->rpc_timeout_ns <= 0)
-    return refuse (error, "rpc_timeout is %" G_GINT64_FORMAT " ns, expected more than 0",
-                   plan->rpc_timeout_ns);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "rpc_timeout is %" G_GINT64_FORMAT " ns, expected more than 0",
+                     plan->rpc_timeout_ns);
   return TRUE;
 }
 
@@ -58,13 +170,16 @@ static gboolean
 check_values (const TpsTrainPlan *plan, GError **error)
 {
   if (!is_float (plan->learning_rate))
-    return refuse (error, "learning_rate is %g, expected 0 or a finite FLOAT32 other than 0",
-                   plan->learning_rate);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "learning_rate is %g, expected 0 or a finite FLOAT32 other than 0",
+                     plan->learning_rate);
   if (!(plan->first_bucket_mib >= 0) || !(plan->bucket_cap_mib >= 0))
-    return refuse (error, "first_bucket_mib is %g and bucket_cap_mib is %g, expected 0 or more",
-                   plan->first_bucket_mib, plan->bucket_cap_mib);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "first_bucket_mib is %g and bucket_cap_mib is %g, expected 0 or more",
+                     plan->first_bucket_mib, plan->bucket_cap_mib);
   if (g_strcmp0 (plan->reduce, "mean") != 0 && g_strcmp0 (plan->reduce, "sum") != 0)
-    return refuse (error, "reduce is '%s', expected mean or sum", plan->reduce);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "reduce is '%s', expected mean or sum",
+                     plan->reduce);
   return TRUE;
 }
 
@@ -72,7 +187,7 @@ check_values (const TpsTrainPlan *plan, GError **error)
 static gboolean
 refuse_name (const gchar *argument, GError *unknown, GError **error)
 {
-  refuse (error, "%s: %s", argument, unknown->message);
+  tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: %s", argument, unknown->message);
   g_error_free (unknown);
   return FALSE;
 }
@@ -106,7 +221,8 @@ resolve_names (TpsPass *pass, GError **error)
   if (!tps_compression_parse (plan->compress, &pass->compression, &unknown))
     return refuse_name ("compress", unknown, error);
   if ((pass->hook->needs & TPS_HOOK_NEEDS_SERVERS) != 0 && plan->n_servers == 0)
-    return refuse (error, "servers: %s needs at least one parameter server", pass->hook->name);
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "servers: %s needs at least one parameter server", pass->hook->name);
   return TRUE;
 }
 
@@ -121,8 +237,9 @@ choose_device (TpsPass *pass, GError **error)
     return FALSE;
   pass->plan->chosen = pass->device;
   return pass->device->is_host || pass->trainer->takes_devices
-         || refuse (error, "device is %s, expected cpu: trainer %s supports only the CPU",
-                    plan->device, pass->trainer->name);
+         || tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                      "device is %s, expected cpu: trainer %s supports only the CPU", plan->device,
+                      pass->trainer->name);
 }
 
 static gboolean
@@ -188,5 +305,5 @@ tps_pass_resolve (TpsPass *pass, GError **error)
   return check_counts (pass->plan, error) && check_values (pass->plan, error)
          && resolve_names (pass, error) && pass->trainer->check (pass->plan, error)
          && choose_device (pass, error) && create_model (pass, error) && check_memory (pass, error)
-         && preprocess (pass, error) && tps_pass_move_batches (pass, error);
+         && preprocess (pass, error) && pass_move_batches (pass, error);
 }

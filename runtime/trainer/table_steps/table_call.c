@@ -123,10 +123,9 @@ fail_late (TpsTableCall *call, GError **error)
   drain (call);
   g_clear_error (&call->error);
   tps_mutex_unlock (&call->lock);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-               "no reply from the embedding tables within %" G_GINT64_FORMAT " ms",
-               (call->deadline_ns - call->start_ns) / 1000000);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_DEADLINE_EXCEEDED,
+                   "no reply from the embedding tables within %" G_GINT64_FORMAT " ms",
+                   (call->deadline_ns - call->start_ns) / 1000000);
 }
 
 gboolean

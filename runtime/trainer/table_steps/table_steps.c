@@ -46,8 +46,7 @@ get_slot (const TpsTableSteps *steps, guint64 step)
 static gboolean
 refuse (const gchar *problem, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "table steps: %s", problem);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "table steps: %s", problem);
 }
 
 static gboolean
@@ -160,20 +159,16 @@ check_reply (const TpsTableSteps *steps, guint table, const TpsTensor *reply, gs
   g_autofree gchar *got = NULL, *wanted = NULL;
 
   if (tps_device_memory_of_tensor (reply) != NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "table %s: its rows are in memory of %s, and are pooled in host memory: the "
-                   "client must have no device for lookups",
-                   steps->tables[table], tps_device_memory_of_tensor (reply)->name);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "table %s: its rows are in memory of %s, and are pooled in host memory: the "
+                     "client must have no device for lookups",
+                     steps->tables[table], tps_device_memory_of_tensor (reply)->name);
   if (tps_shape_equal (&reply->shape, &expected))
     return TRUE;
   got = tps_shape_to_string (&reply->shape);
   wanted = tps_shape_to_string (&expected);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "table %s: its rows are %s, not %s",
-               steps->tables[table], got, wanted);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "table %s: its rows are %s, not %s",
+                   steps->tables[table], got, wanted);
 }
 
 /* -- lookups of the tables that have ids -- */

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "plugin/access/glob.h"
+#include "plugin/access/grant.h"
 #include "runtime/base/error.h"
 
 namespace thriftps {

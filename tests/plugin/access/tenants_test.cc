@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "plugin/access/tenants.h"
+#include "plugin/access/rules.h"
 
 #include <gtest/gtest.h>
 

@@ -1,15 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The resources of a call on a device: a stream of its own, memory on both sides, and events.
- * Making them takes longer than a small call, so lanes are kept for later calls. Their number is
- * the largest number of concurrent calls so far.
- *
- * The host's memory of a lane is charged, even while the lane is idle; that of idle lanes is freed
- * when a charge would otherwise be refused. The device's memory has no budget: if the device has no
- * more memory, the memory of idle lanes is freed.
- *
- * Thread: a lane must be used by one thread at a time; TpsDeviceLanes: any. Functions may block.
- */
+/* The resources of a call on a device: a stream of its own, memory on both sides, and events, kept
+ * for later calls; as many as there were concurrent calls. The host's memory of a lane is charged
+ * even while it is idle, and then freed when a charge would be refused. The device's memory has no
+ * budget: idle lanes give theirs when it is full. Thread: a lane: one at a time; TpsDeviceLanes:
+ * any. Functions may block. */
 
 #pragma once
 

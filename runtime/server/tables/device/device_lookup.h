@@ -18,10 +18,9 @@ typedef struct
 
 typedef struct TpsDeviceLookup TpsDeviceLookup;
 
-/* Enqueues queries on all their tables and devices, so that they run at the same time and in
- * parallel with the caller. `queries`, and the memory to which they refer, are borrowed until
- * tps_device_lookup_end(). NULL means that no work is in progress. Errors: DEVICE_LOST,
- * RESOURCE_EXHAUSTED. */
+/* Enqueues queries on all their tables and devices, in parallel. `queries`, and the memory to which
+ * they refer, are borrowed until tps_device_lookup_end(). Errors: DEVICE_LOST, RESOURCE_EXHAUSTED
+ * (NULL: no work is in progress). */
 TpsDeviceLookup *tps_device_lookup_begin (const TpsDeviceQuery *queries, guint n_queries,
                                           GError **error);
 

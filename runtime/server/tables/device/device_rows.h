@@ -1,23 +1,19 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The rows of one table on a device, with their optimizer state: in the device's memory, or in
- * page-locked memory of the host that the device reads and writes over the bus.
+ * page-locked memory of the host.
  *
- * The table has one stream, on which all work on its rows is queued. A lookup therefore sees each
- * row as it is between two updates, and updates run one after another. All other work of a call
- * (copies, sums of gradients) is queued on the stream of the call's own lane, and runs in parallel
- * with other calls.
- *
- * Failures: work that is queued after a failure has no effect, and waiting for it returns
- * DEVICE_LOST. If the device still works, the next call finds a new stream and the rows unchanged.
- * Otherwise the table is lost and every call fails. Thread: any.
- */
+ * All work on rows is queued on the table's one stream: a lookup sees each row as it is between two
+ * updates. All other work of a call (copies, sums of gradients) is queued on the stream of its own
+ * lane. After a failure, queued work has no effect, and waiting for it returns DEVICE_LOST. If the
+ * device still works, the next call finds a new stream and the rows unchanged; otherwise the table
+ * is lost. Thread: any. */
 
 #pragma once
 
-#include "runtime/server/tables/device/device_lane.h"
-#include "runtime/embedding/table_spec.h"
 #include "runtime/base/worker_pool.h"
+#include "runtime/embedding/table_spec.h"
+#include "runtime/server/tables/device/device_lane.h"
 
 G_BEGIN_DECLS
 
@@ -40,7 +36,7 @@ typedef struct
   gint64 last_lsn; /* of the newest step that was queued or restored */
 
   /* Accessed by the thread that fills the table, and then by the thread of its step, without the
-   * lock; see device_image.c. */
+   * lock; see device_rows.c. */
   GArray *filled;    /* NULL = no row can already contain a future step */
   gint64 filled_lsn; /* the largest LSN of a restored row */
 } TpsDeviceRows;
@@ -59,10 +55,9 @@ typedef struct
   TpsPooling pooling;
 } TpsDeviceBags;
 
-/* Allocates the rows of a table, which the caller owns. They get the bits of
- * tps_initializer_fill_row(), or are undefined if `is_unfilled` is TRUE. `spec` must be resolved
- * and name the place. `lanes` are borrowed. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; all memory has
- * been released then. */
+/* Allocates the rows of a table, owned by the caller, with the bits of tps_initializer_fill_row(),
+ * or undefined if `is_unfilled`. `spec` must be resolved and name the place. `lanes` are borrowed.
+ * Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
 TpsDeviceRows *tps_device_rows_new (const TpsTableSpec *spec, TpsDeviceLanes *lanes,
                                     TpsWorkerPool *workers, gboolean is_unfilled, GError **error);
 /* Waits for the work on the table's stream, and frees the rows. */
@@ -102,5 +97,33 @@ void tps_device_rows_recover (TpsDeviceRows *rows);
 
 /* Writes the slots of indices [first, first + n), without the base, to `to` [n]. */
 void tps_device_bags_stage_slots (const TpsDeviceBags *bags, gsize first, gsize n, gint64 *to);
+
+/* -- copies for snapshots -- */
+
+/* Copies of rows for snapshots. A device keeps no LSNs of rows: a copy contains exactly the steps
+ * that were queued before it, and each row gets the LSN of the last of them. A table that was
+ * filled from a snapshot keeps the LSNs of its rows until replay has passed the largest, so that no
+ * row takes a step twice. */
+
+/* Copies rows [slot, slot + n) to `to`, in the table's dtype, and their optimizer state to `state`,
+ * which is not written if the optimizer has none. Sets `lsn` to the LSN of all of these rows. Steps
+ * of the table wait for the copy. Blocks. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. Thread: any. */
+gboolean tps_device_rows_capture (TpsDeviceRows *rows, gsize slot, gsize n, gpointer to,
+                                  gfloat *state, gint64 *lsn, GError **error);
+
+/* Writes rows, their state and their LSNs to the device. No other thread may have the table. Calls
+ * must be made in ascending slot order. `state` is not read if there is none. Blocks. Errors:
+ * DEVICE_LOST, RESOURCE_EXHAUSTED. */
+gboolean tps_device_rows_fill (TpsDeviceRows *rows, gsize slot, gsize n, gconstpointer from,
+                               const gfloat *state, const gint64 *lsns, GError **error);
+
+/* Returns TRUE if a row may already contain the step of command `lsn`. If `lsn` is greater than all
+ * LSNs of fill(), these are discarded, since later commands have larger LSNs. Thread: the thread
+ * of the table's step. */
+gboolean tps_device_rows_may_have (TpsDeviceRows *rows, gint64 lsn);
+
+/* Returns TRUE if the row in `slot` contains the step of command `lsn`. Must not be called unless
+ * tps_device_rows_may_have() has returned TRUE. Thread: the thread of the table's step. */
+gboolean tps_device_rows_has (const TpsDeviceRows *rows, gint64 slot, gint64 lsn);
 
 G_END_DECLS

@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "runtime/device/cpu/kernels/elementwise.h"
-#include "runtime/server/tables/device/device_image.h"
+#include "runtime/server/tables/device/device_rows.h"
 
 /* One gradient, and the offsets of its arrays. Arrays that are copied together have the same
  * offsets in staged memory and on the device. All other arrays are on the device only, unless

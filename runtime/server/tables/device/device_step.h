@@ -20,11 +20,9 @@ typedef struct
 } TpsDeviceGradient;
 
 /* Takes the step of command `lsn` for each table that the gradients name, with the bits of
- * tps_table_step_run(): contributions to a row are added in the order of the list. All sums are
- * computed before the first row changes, so that failures occur before the first change. Only if a
- * device is lost while it changes rows, some tables have taken their step and others have not: see
- * `is_done`. A table must not take two steps at a time. Blocks until all work is complete. Errors:
- * DEVICE_LOST, RESOURCE_EXHAUSTED. */
+ * tps_table_step_run(). All sums are computed before the first row changes, so only a device lost
+ * in between leaves some tables without their step: see `is_done`. One step of a table at a time.
+ * Blocks. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
 gboolean tps_device_steps_run (TpsDeviceGradient *gradients, guint n_gradients, gint64 lsn,
                                GError **error);
 

@@ -1,16 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Temporary memory of one call, whose size a peer can influence. The memory is charged before it is
- * allocated, and is provided or refused as a whole.
- *
- *   gsize ids = tps_scratch_reserve (&scratch, n, sizeof (gint64));      as many as are needed
- *   if (!tps_scratch_provide (&scratch, pool, "table users", error))
- *     return FALSE;
- *   gint64 *slots = tps_scratch_at (&scratch, ids);
- *   tps_scratch_clear (&scratch);
- *
- * Thread: one at a time.
- */
+/* Temporary memory of one call, whose size a peer can influence. After as many reserve() as are
+ * needed, provide() charges and allocates all of it or fails; at() then returns the parts. Thread:
+ * one at a time. */
 
 #pragma once
 

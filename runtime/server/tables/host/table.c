@@ -40,6 +40,238 @@
 #include "runtime/device/cpu/kernels/stochastic_round.h"
 #include "runtime/machine/tuning.h"
 
+/* -- table numbers -- */
+
+/* The limit is lower than that of counters: a histogram is larger than a counter, and an exporter
+ * writes it as about twenty lines. */
+#define MAX_TIMED_TABLES 200
+
+/* The metrics of the lookups in one table, or of the pushes to it. */
+typedef struct
+{
+  TpsCounter *requests;
+  TpsCounter *rows;
+  TpsCounter *bytes;
+  TpsHistogram *durations;
+} Numbers;
+
+struct TpsTableNumbers
+{
+  TpsCounters *counters;
+  Numbers lookups;
+  Numbers pushes;
+  TpsGauge *bytes;
+  TpsGauge *rows;
+  gint64 n_bytes;
+  gint64 n_rows;
+};
+
+typedef struct
+{
+  TpsFamily requests, rows, bytes, durations;
+} Families;
+
+static const Families of_lookups = {
+  .requests = {
+    .name = "table_lookups_total",
+    .help = "Lookups in a table; one request may hold several.",
+    .labels = { "table" },
+  },
+  .rows = {
+    .name = "table_lookup_rows_total",
+    .help = "Rows that lookups read, each as often as it was named.",
+    .labels = { "table" },
+  },
+  .bytes = {
+    .name = "table_lookup_bytes_total",
+    .help = "Bytes of the vectors and rows that lookups returned.",
+    .labels = { "table" },
+  },
+  .durations = {
+    .name = "table_lookup_duration_seconds",
+    .help = "Time from the arrival of a request to the end of its lookups, counted once for "
+            "each lookup.",
+    .kind = TPS_FAMILY_HISTOGRAM,
+    .labels = { "table" },
+    .max_series = MAX_TIMED_TABLES,
+  },
+};
+
+static const Families of_pushes = {
+  .requests = {
+    .name = "table_pushes_total",
+    .help = "Gradients and assignments that changed a table; one request may hold several.",
+    .labels = { "table" },
+  },
+  .rows = {
+    .name = "table_push_rows_total",
+    .help = "Rows that pushes changed, each as often as it was named.",
+    .labels = { "table" },
+  },
+  .bytes = {
+    .name = "table_push_bytes_total",
+    .help = "Bytes of the gradients and rows of pushes.",
+    .labels = { "table" },
+  },
+  .durations = {
+    .name = "table_push_duration_seconds",
+    .help = "Time from the arrival of a request to the end of its pushes, counted once for "
+            "each push.",
+    .kind = TPS_FAMILY_HISTOGRAM,
+    .labels = { "table" },
+    .max_series = MAX_TIMED_TABLES,
+  },
+};
+
+static const TpsFamily bytes = {
+  .name = "table_bytes",
+  .help = "Memory of a table: rows, optimizer state and bookkeeping.",
+  .kind = TPS_FAMILY_GAUGE,
+  .labels = { "table" },
+};
+
+static const TpsFamily rows = {
+  .name = "table_rows",
+  .help = "Rows of a table that this server holds.",
+  .kind = TPS_FAMILY_GAUGE,
+  .labels = { "table" },
+};
+
+static void
+use_numbers (Numbers *numbers, TpsCounters *counters, const Families *families, const gchar *table)
+{
+  numbers->requests = tps_counters_use_counter (counters, &families->requests, table, NULL);
+  numbers->rows = tps_counters_use_counter (counters, &families->rows, table, NULL);
+  numbers->bytes = tps_counters_use_counter (counters, &families->bytes, table, NULL);
+  numbers->durations = tps_counters_use_histogram (counters, &families->durations, table, NULL);
+}
+
+static void
+end_numbers (const Numbers *numbers, TpsCounters *counters)
+{
+  tps_counters_end_use (counters, numbers->requests);
+  tps_counters_end_use (counters, numbers->rows);
+  tps_counters_end_use (counters, numbers->bytes);
+  tps_counters_end_use (counters, numbers->durations);
+}
+
+TpsTableNumbers *
+tps_table_numbers_new (TpsCounters *counters, const TpsTableSpec *spec)
+{
+  TpsTableNumbers *numbers;
+
+  if (counters == NULL)
+    return NULL;
+  numbers = g_new0 (TpsTableNumbers, 1);
+  numbers->counters = tps_counters_ref (counters);
+  use_numbers (&numbers->lookups, counters, &of_lookups, spec->name);
+  use_numbers (&numbers->pushes, counters, &of_pushes, spec->name);
+  numbers->bytes = tps_counters_use_gauge (counters, &bytes, spec->name, NULL);
+  numbers->rows = tps_counters_use_gauge (counters, &rows, spec->name, NULL);
+  numbers->n_bytes = spec->bytes;
+  numbers->n_rows = spec->shard.n_rows;
+  tps_gauge_add (numbers->bytes, numbers->n_bytes);
+  tps_gauge_add (numbers->rows, numbers->n_rows);
+  return numbers;
+}
+
+/* Gauges are changed by differences, because all tables beyond the limit of series share a
+ * gauge. */
+void
+tps_table_numbers_free (TpsTableNumbers *numbers)
+{
+  if (numbers == NULL)
+    return;
+  tps_gauge_add (numbers->bytes, -numbers->n_bytes);
+  tps_gauge_add (numbers->rows, -numbers->n_rows);
+  end_numbers (&numbers->lookups, numbers->counters);
+  end_numbers (&numbers->pushes, numbers->counters);
+  tps_counters_end_use (numbers->counters, numbers->bytes);
+  tps_counters_end_use (numbers->counters, numbers->rows);
+  tps_counters_unref (numbers->counters);
+  g_free (numbers);
+}
+
+static void
+add_work (const Numbers *numbers, const TpsTableWork *work)
+{
+  tps_counter_add (numbers->requests, 1);
+  tps_counter_add (numbers->rows, work->n_rows);
+  tps_counter_add (numbers->bytes, work->n_bytes);
+  if (work->duration_ns >= 0)
+    tps_histogram_record (numbers->durations, work->duration_ns);
+}
+
+void
+tps_table_numbers_add_lookup (TpsTableNumbers *numbers, const TpsTableWork *work)
+{
+  if (numbers != NULL)
+    add_work (&numbers->lookups, work);
+}
+
+void
+tps_table_numbers_add_push (TpsTableNumbers *numbers, const TpsTableWork *work)
+{
+  if (numbers != NULL)
+    add_work (&numbers->pushes, work);
+}
+
+/* -- table pace -- */
+
+/* Commands N and N + 2 use the same entry, because their numbers are both odd or both even. Command
+ * N + 2 begins after command N has ended. A reader that waits for command N and finds a later
+ * number in the entry therefore need not wait.
+ *
+ * A writer resets `slot` before it sets `number`. A reader reads `number` first and `slot` second.
+ * If the reader finds the awaited number N, `slot` belongs to command N, or already to command
+ * N + 2. Command N + 2 follows the reader, which is command N + 1. Its slot is therefore not beyond
+ * the row for which the reader waits, and cannot end the wait.
+ */
+
+static TpsTablePace *
+entry_of (TpsTablePace *pace, guint64 number)
+{
+  return &pace[number % 2];
+}
+
+gint64
+tps_table_pace_wait (TpsTablePace *pace, const TpsTurn *turn, gint64 slot)
+{
+  guint64 before = turn->number - 1;
+  TpsTablePace *entry = entry_of (pace, before);
+
+  TPS_PLANT ("push-overtakes", return G_MAXINT64);
+  if (!turn->ordered->is_following)
+    return G_MAXINT64;
+  for (guint n_spins = 1;; n_spins++)
+    {
+      guint64 number = atomic_load_explicit (&entry->number, memory_order_acquire);
+      gint64 done = atomic_load_explicit (&entry->slot, memory_order_acquire);
+
+      if (number > before)
+        return G_MAXINT64;
+      if (number == before && done > slot)
+        return done;
+      if (n_spins % tps_tuning_get ()->lock_spins == 0)
+        sched_yield ();
+    }
+}
+
+void
+tps_table_pace_begin (TpsTablePace *pace, const TpsTurn *turn)
+{
+  TpsTablePace *entry = entry_of (pace, turn->number);
+
+  atomic_store_explicit (&entry->slot, 0, memory_order_relaxed);
+  atomic_store_explicit (&entry->number, turn->number, memory_order_release);
+}
+
+void
+tps_table_pace_publish (TpsTablePace *pace, const TpsTurn *turn, gint64 slot)
+{
+  atomic_store_explicit (&entry_of (pace, turn->number)->slot, slot, memory_order_release);
+}
+
 /* The bytes of rows and state for each version of 4 bytes. Versions thus take a 64th of the memory,
  * but at most the tuning value `row_version_bytes`. */
 #define BYTES_PER_VERSION 256
@@ -213,10 +445,9 @@ take_table_memory (TpsTable *table, gboolean keeps_lsns, GError **error)
   if ((rows_bytes (table) == 0 || table->rows != NULL)
       && (state_bytes (table) == 0 || table->state != NULL) && (n_lsns == 0 || table->lsns != NULL))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "table %s: the system has no memory for %" G_GSIZE_FORMAT " bytes", table->spec.name,
-               rows_bytes (table) + state_bytes (table));
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "table %s: the system has no memory for %" G_GSIZE_FORMAT " bytes",
+                   table->spec.name, rows_bytes (table) + state_bytes (table));
 }
 
 static gsize

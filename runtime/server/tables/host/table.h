@@ -1,24 +1,78 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One table in memory: its rows, their optimizer state, and concurrent reads and changes of rows.
- *
- * Rows are numbered by slot (runtime/embedding/sharding.h). The comment at the beginning of
- * table.c explains why reads are atomic. Thread: any.
- */
+/* One table in memory: its rows, by slot (runtime/embedding/sharding.h), their optimizer state, and
+ * concurrent reads and changes of rows, which are atomic (table.c). Thread: any. */
 
 #pragma once
 
-#include "runtime/device/cpu/optimizer/optimizer.h"
 #include "runtime/base/budget.h"
+#include "runtime/base/counters.h"
 #include "runtime/base/sync.h"
+#include "runtime/base/worker_pool.h"
+#include "runtime/device/cpu/optimizer/optimizer.h"
 #include "runtime/embedding/table_spec.h"
 #include "runtime/server/sequencer.h"
 #include "runtime/server/tables/device/device_rows.h"
-#include "runtime/server/tables/host/table_numbers.h"
-#include "runtime/server/tables/host/table_pace.h"
-#include "runtime/base/worker_pool.h"
 
 G_BEGIN_DECLS
+
+/* -- table numbers -- */
+
+/* The metrics of one table. REFERENCE.md describes them. */
+
+typedef struct TpsTableNumbers TpsTableNumbers;
+
+/* Creates the metrics of a table. The caller owns the result and must free it with the table; its
+ * series end then. `spec` must be resolved, with `bytes` filled in. A reference to `counters` is
+ * taken; if they are NULL, the result is NULL, which counts nothing. */
+TpsTableNumbers *tps_table_numbers_new (TpsCounters *counters, const TpsTableSpec *spec);
+void tps_table_numbers_free (TpsTableNumbers *numbers);
+
+/* The work of one lookup or push. */
+typedef struct
+{
+  gsize n_rows;       /* each row counts as often as it was named */
+  gsize n_bytes;      /* of vectors and rows: the answer of a lookup, the gradients of a push */
+  gint64 duration_ns; /* from the arrival of the request; negative = it was not timed */
+} TpsTableWork;
+
+/* Count a lookup, or a push that has taken effect. `numbers` may be NULL. Takes no lock and reads
+ * no clock: about 10 ns. Thread: any. */
+void tps_table_numbers_add_lookup (TpsTableNumbers *numbers, const TpsTableWork *work);
+void tps_table_numbers_add_push (TpsTableNumbers *numbers, const TpsTableWork *work);
+
+/* -- table pace -- */
+
+/* The progress of short pushes to one table, so that a push can follow the previous push row by
+ * row: both process rows in ascending slot order, and the sequencer runs at most two pushes of a
+ * table at a time (TpsOrdered.may_follow). Each stays on the thread that has its gradients in the
+ * cache. */
+
+/* The progress of one push. A table has two entries: one for pushes whose turn has an even number,
+ * and one for all others. */
+typedef struct
+{
+  atomic_ullong number; /* of the turn */
+  atomic_llong slot;    /* rows of lower slots are done */
+  guint8 padding[48];   /* a different thread writes the other entry, in a different cache line */
+} TpsTablePace;
+
+/* Publishes that the command of `turn`, which may follow, begins to change rows. `pace` [2] belongs
+ * to the table, and must be all zero at first. A command calls these functions in this order:
+ *
+ *   wait(-1) -> work that must be in order as a whole -> begin()
+ *            -> wait(), publish() for the rows in order -> publish(G_MAXINT64)
+ *
+ * After its wait(), the next command sees all writes that this command made before begin(). */
+void tps_table_pace_begin (TpsTablePace *pace, const TpsTurn *turn);
+
+/* Publishes that all rows below `slot` are complete. */
+void tps_table_pace_publish (TpsTablePace *pace, const TpsTurn *turn, gint64 slot);
+
+/* Waits until row `slot` may be changed, and returns a larger slot: all rows below the result may
+ * be changed. If `slot` is -1, waits until the previous command has called begin(). The wait has no
+ * deadline: the previous command is always running, and the waiting thread yields the processor. */
+gint64 tps_table_pace_wait (TpsTablePace *pace, const TpsTurn *turn, gint64 slot);
 
 /* The number of bytes that may be read without a break while writers wait; about 20 us. */
 #define TPS_TABLE_QUIET_BYTES (256 << 10)
@@ -97,9 +151,8 @@ gsize tps_table_count_bytes (const TpsTableSpec *spec, gboolean keeps_lsns);
  * the rows unless `options->is_unfilled`. `spec` must be resolved. Errors: RESOURCE_EXHAUSTED. */
 TpsTable *tps_table_new (const TpsTableSpec *spec, const TpsTableOptions *options, GError **error);
 /* As tps_table_new(), for a table on the device that the specification names. Rows and state are
- * charged to `device_budget`, the object to `options->budget`, and both to `options->quota`; a
- * device keeps no LSNs. `lanes` are borrowed until the last reference is released. Errors:
- * RESOURCE_EXHAUSTED, DEVICE_LOST. */
+ * charged to `device_budget`, the object to `options->budget`, both to `options->quota`. `lanes`
+ * must outlive the table. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
 TpsTable *tps_table_new_on_device (const TpsTableSpec *spec, TpsDeviceLanes *lanes,
                                    TpsBudget *device_budget, const TpsTableOptions *options,
                                    GError **error);
@@ -108,10 +161,9 @@ void tps_table_unref (TpsTable *table);
 
 /* The functions below are for tables in the host's memory that no device works on. */
 
-/* Begins a quiet read if there is no writer. If it returns TRUE, writers wait until
- * tps_table_end_quiet_read(), so that rows may be read as plain memory, but at most
- * TPS_TABLE_QUIET_BYTES. If it returns FALSE, rows must be read with tps_table_read_rows(). Does
- * not wait. */
+/* Begins a quiet read if there is no writer: writers then wait until tps_table_end_quiet_read(), so
+ * that at most TPS_TABLE_QUIET_BYTES may be read as plain memory. FALSE: use tps_table_read_rows().
+ * Does not wait. */
 gboolean tps_table_begin_quiet_read (TpsTable *table);
 void tps_table_end_quiet_read (TpsTable *table);
 

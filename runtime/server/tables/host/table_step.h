@@ -65,10 +65,9 @@ void tps_table_step_reserve (TpsTableStep *step, TpsScratch *scratch, TpsTable *
 /* Begins to use `scratch`, which must have been provided and must outlive the step. */
 void tps_table_step_begin (TpsTableStep *step, const TpsScratch *scratch);
 
-/* Makes the step an assignment instead of a step of the optimizer: rows are set to the values that
- * are passed to tps_table_step_add(). If a row occurs more than once, its last value counts. Rows
- * that changed after `as_of_lsn` (0 = no such limit) are left out. An assignment does not count as
- * a step of the table. */
+/* Makes the step an assignment: rows are set to the values of tps_table_step_add(), of which the
+ * last counts. Rows that changed after `as_of_lsn` (0 = no such limit) are left out. Does not count
+ * as a step of the table. */
 void tps_table_step_assign (TpsTableStep *step, gint64 as_of_lsn);
 
 static inline void
@@ -89,11 +88,11 @@ void tps_table_step_group (TpsTableStep *step);
  * its end. Must be called after group(). */
 gboolean tps_table_step_is_short (const TpsTableStep *step);
 
-/* Takes the step of command `lsn`. Contributions to a row are added in the order in which they were
- * added to the step, as a tree (runtime/device/backend.h); each product with a weight and each sum
- * is rounded once to float. `turn` must be given if this is the only step of a push that may follow
- * and be followed; the step then runs on the calling thread alone. If `turn` is NULL, no other step
- * of the table may run, and workers may help. Lookups may run at the same time. */
+/* Takes the step of command `lsn`. Contributions to a row are added in the order of their addition,
+ * as a tree; each product with a weight and each sum is rounded once to float. `turn` must be given
+ * if this is the only step of a push that may follow and be followed; it then runs on the calling
+ * thread alone. Otherwise no other step of the table may run, and workers may help. Lookups may run
+ * at the same time. */
 void tps_table_step_run (TpsTableStep *step, gint64 lsn, const TpsTurn *turn,
                          TpsWorkerPool *workers);
 

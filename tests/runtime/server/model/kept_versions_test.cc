@@ -2,7 +2,7 @@
 
 /* Old versions of the model that trainers may still request. */
 
-#include "runtime/server/model/kept_versions.h"
+#include "runtime/server/model/model_capture.h"
 
 #include <vector>
 
