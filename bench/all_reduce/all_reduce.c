@@ -27,28 +27,38 @@
 #define USUAL_BYTES_PER_S 1e9
 #define USUAL_WARM_UP_S 0.1
 
-static struct
+typedef struct
 {
   TpsRunFlags run;
-  gchar *peer;
   gint n_ranks, n_calls;
   gint64 n_bytes;
   gchar *role, *store; /* for child processes */
   gint rank;
-  gchar **given;
-} flags = { .n_ranks = 2 };
+} Options;
 
-static const GOptionEntry entries[] = {
-  { "ranks", 0, 0, G_OPTION_ARG_INT, &flags.n_ranks, "processes, 2 to 64 (2)", "N" },
-  { "bytes", 0, 0, G_OPTION_ARG_INT64, &flags.n_bytes,
-    "a single size, 4 to 1073741824 (default: a table of sizes)", "N" },
-  { "calls", 0, 0, G_OPTION_ARG_INT, &flags.n_calls, "calls per round (depends on the size)", "N" },
-  { "peer", 0, 0, G_OPTION_ARG_STRING, &flags.peer, "pytorch: PyTorch's Gloo with the same sizes",
-    "NAME" },
-  { "role", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &flags.role, NULL, NULL },
-  { "rank", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_INT, &flags.rank, NULL, NULL },
-  { "store", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &flags.store, NULL, NULL },
-  { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
+static Options flags;
+
+#define FIELD(name) G_STRUCT_OFFSET (Options, name)
+
+static const TpsFlag table[] = {
+  { "ranks", G_OPTION_ARG_INT, FIELD (n_ranks), "processes, 2 to 64 (2)", "N", 2, 2, MAX_RANKS },
+  { "bytes", G_OPTION_ARG_INT64, FIELD (n_bytes),
+    "a single size, 4 to 1073741824 (default: a table of sizes)", "N", 0, 4, 1 << 30 },
+  { "calls", G_OPTION_ARG_INT, FIELD (n_calls), "calls per round (depends on the size)", "N", 0, 0,
+    1000000 },
+  { "peer", G_OPTION_ARG_STRING, FIELD (run.peer), "pytorch: PyTorch's Gloo with the same sizes",
+    "NAME", .words = PEER },
+  { "role", G_OPTION_ARG_STRING, FIELD (role) },
+  { "rank", G_OPTION_ARG_INT, FIELD (rank) },
+  { "store", G_OPTION_ARG_STRING, FIELD (store) },
+  { NULL },
+};
+
+static const TpsCommandLine command_line = {
+  NAME,
+  "Measures sums of gradients by processes of this host: in place, through shared memory, through "
+  "sockets,\nnext to the memory traffic of such a sum.",
+  { { table, 0 }, { tps_run_flags, FIELD (run) } },
 };
 
 typedef struct
@@ -60,19 +70,6 @@ typedef struct
   gsize sizes[8];
   guint n_sizes;
 } AllReduce;
-
-static GPtrArray *
-describe (G_GNUC_UNUSED gpointer user_data)
-{
-  GPtrArray *described = g_ptr_array_new_with_free_func (g_free);
-
-  tps_flags_add_number (described, "ranks", flags.n_ranks);
-  tps_flags_add_number (described, "bytes", (gdouble) flags.n_bytes);
-  tps_flags_add_number (described, "calls", flags.n_calls);
-  tps_flags_add_text (described, "peer", flags.peer);
-  tps_flags_add_number (described, "repeats", flags.run.repeats);
-  return described;
-}
 
 /* -- systems -- */
 
@@ -117,13 +114,13 @@ start_systems (AllReduce *bench, TpsBenchRun *run, GError **error)
       || !start_system (bench, run, TPS_ALL_REDUCE_SHARED, error)
       || !start_system (bench, run, TPS_ALL_REDUCE_TCP, error)
       || !start_system (bench, run, TPS_ALL_REDUCE_MEMORY, error)
-      || (flags.peer != NULL && !start_system (bench, run, TPS_ALL_REDUCE_PYTORCH, error)))
+      || (flags.run.peer != NULL && !start_system (bench, run, TPS_ALL_REDUCE_PYTORCH, error)))
     return FALSE;
   tps_figures_add_limit (bench->figures, &tcp);
   tps_figures_add_limit (bench->figures, &memory);
   pytorch.version = tps_all_reduce_system_get_version (
       bench->systems->pdata[bench->systems->len - 1]);
-  if (flags.peer != NULL)
+  if (flags.run.peer != NULL)
     {
       tps_figures_add_limit (bench->figures, &pytorch);
       printf ("%s", tps_bench_describe_python ());
@@ -245,8 +242,7 @@ static gint
 run_benchmark (void)
 {
   static const TpsBenchmark benchmark = {
-    .name = NAME,
-    .describe = describe,
+    .command_line = &command_line,
     .prepare = prepare,
     .stop = stop,
     .style = &style,
@@ -256,38 +252,6 @@ run_benchmark (void)
 
   g_ptr_array_unref (bench.systems);
   return status;
-}
-
-/* -- flags -- */
-
-static gboolean
-check_flags (GError **error)
-{
-  static const gchar *const peers[] = { PEER, NULL };
-  static const gchar *const none[] = { NULL };
-
-  if (flags.run.repeats == TPS_FLAGS_NOT_GIVEN)
-    flags.run.repeats = flags.run.smoke ? 1 : 5;
-  return tps_run_flags_finish (&flags.run, none, error)
-         && tps_flags_check_number ("ranks", flags.n_ranks, 2, MAX_RANKS, error)
-         && (flags.n_bytes == 0
-             || tps_flags_check_number ("bytes", flags.n_bytes, 4, 1 << 30, error))
-         && tps_flags_check_number ("calls", flags.n_calls, 0, 1000000, error)
-         && (flags.peer == NULL || tps_flags_check_word ("peer", flags.peer, peers, error));
-}
-
-static gboolean
-parse_flags (gint argc, gchar **argv, GError **error)
-{
-  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
-
-  g_option_context_set_summary (
-      context, "Measures sums of gradients by processes of this host: in place, through shared "
-               "memory, through sockets,\nnext to the memory traffic of such a sum.");
-  g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
-  g_option_context_add_main_entries (context, entries, NULL);
-  tps_run_flags_add (context, &flags.run, NULL);
-  return tps_flags_parse (context, argc, argv, &flags.given, error) && check_flags (error);
 }
 
 static gint
@@ -309,11 +273,13 @@ gint
 main (gint argc, gchar **argv)
 {
   g_autoptr (GError) error = NULL;
+  gint status;
 
   tps_benchmark_init ();
-  if (!parse_flags (argc, argv, &error))
+  if (!tps_command_line_parse (&command_line, &flags, argc, argv, NULL, &error))
     return tps_benchmark_refuse (NAME, error);
-  if (flags.run.version)
-    return tps_benchmark_print_version (NAME);
-  return flags.role != NULL ? run_role () : run_benchmark ();
+  tps_flags_default_number (&flags.run.repeats, flags.run.smoke ? 1 : 5);
+  status = flags.role != NULL ? run_role () : run_benchmark ();
+  tps_command_line_clear (&command_line, &flags);
+  return status;
 }

@@ -46,12 +46,6 @@ typedef struct
   GPtrArray *peers;     /* of TpsDlrmPeer */
 } Dlrm;
 
-static GPtrArray *
-describe (gpointer user_data)
-{
-  return tps_dlrm_options_describe (((Dlrm *) user_data)->options);
-}
-
 /* Reads the first sample: a bad file must be reported before any process starts. */
 static gboolean
 load (gpointer user_data, GError **error)
@@ -70,8 +64,10 @@ load (gpointer user_data, GError **error)
 static gchar *
 note (gpointer user_data)
 {
-  return g_strdup_printf ("BLAS threads of a process: %d",
-                          ((Dlrm *) user_data)->options->n_threads);
+  const TpsDlrmOptions *options = ((Dlrm *) user_data)->options;
+
+  return g_strdup_printf ("BLAS threads of a process: %d; rows: %" G_GINT64_FORMAT,
+                          options->n_threads, tps_click_shape_count_rows (&options->shape));
 }
 
 /* -- systems -- */
@@ -356,7 +352,10 @@ static void
 add_output (gpointer user_data, TpsBenchOutput *output)
 {
   const Dlrm *bench = user_data;
+  g_autofree gchar *rows = g_strdup_printf ("%" G_GINT64_FORMAT,
+                                            tps_click_shape_count_rows (&bench->options->shape));
 
+  tps_bench_output_add_fact (output, "rows", rows);
   for (guint i = 0; i < bench->peers->len; i++)
     {
       const TpsDlrmPeer *peer = bench->peers->pdata[i];
@@ -371,8 +370,7 @@ static gint
 run_benchmark (const TpsDlrmOptions *options)
 {
   static const TpsBenchmark benchmark = {
-    .name = NAME,
-    .describe = describe,
+    .command_line = &tps_dlrm_command_line,
     .load = load,
     .note = note,
     .prepare = prepare,
@@ -395,7 +393,5 @@ main (gint argc, gchar **argv)
   tps_benchmark_init ();
   if (!tps_dlrm_options_parse (&options, argc, argv, &error))
     return tps_benchmark_refuse (NAME, error);
-  if (options.run.version)
-    return tps_benchmark_print_version (NAME);
   return options.role != NULL ? tps_dlrm_run_role (&options) : run_benchmark (&options);
 }

@@ -40,8 +40,8 @@ gboolean tps_dlrm_options_parse (TpsDlrmOptions *options, gint argc, gchar **arg
 /* Frees the strings. */
 void tps_dlrm_options_clear (TpsDlrmOptions *options);
 
-/* Returns a line "name=value" for each flag. The caller owns the result. */
-GPtrArray *tps_dlrm_options_describe (const TpsDlrmOptions *options);
+/* The flags, for tps_command_line_describe(). */
+extern const TpsCommandLine tps_dlrm_command_line;
 
 /* Returns the number of steps of the warm-up. */
 guint tps_dlrm_options_get_warm_up (const TpsDlrmOptions *options);

@@ -47,12 +47,6 @@ static const TpsFigureStyle style = {
 
 /* -- functions of the benchmark -- */
 
-static GPtrArray *
-describe (gpointer user_data)
-{
-  return tps_durability_options_describe (((TpsDurabilityBench *) user_data)->options);
-}
-
 static gboolean
 load (gpointer user_data, GError **error)
 {
@@ -210,8 +204,7 @@ static gint
 run_benchmark (TpsDurabilityOptions *options)
 {
   static const TpsBenchmark benchmark = {
-    .name = NAME,
-    .describe = describe,
+    .command_line = &tps_durability_command_line,
     .load = load,
     .prepare = prepare,
     .stop = stop,
@@ -238,5 +231,5 @@ main (gint argc, gchar **argv)
   tps_benchmark_init ();
   if (!tps_durability_options_parse (&options, argc, argv, &error))
     return tps_benchmark_refuse (NAME, error);
-  return options.run.version ? tps_benchmark_print_version (NAME) : run_benchmark (&options);
+  return run_benchmark (&options);
 }

@@ -20,12 +20,6 @@
 #define NAME "lookup"
 #define MAX_SETS 64
 
-static GPtrArray *
-describe (gpointer user_data)
-{
-  return tps_lookup_options_describe (((TpsLookup *) user_data)->options);
-}
-
 static gboolean
 is_asked_for (const TpsLookup *lookup, const gchar *part)
 {
@@ -81,7 +75,7 @@ start_peer (TpsLookup *lookup, TpsBenchRun *run, TpsLookupPeerKind kind, GError 
 static gboolean
 start_peers (TpsLookup *lookup, TpsBenchRun *run, GError **error)
 {
-  const gchar *peer = lookup->options->peer;
+  const gchar *peer = lookup->options->run.peer;
 
   if (peer == NULL)
     return TRUE;
@@ -206,8 +200,7 @@ static gint
 run_benchmark (const TpsLookupOptions *options)
 {
   static const TpsBenchmark benchmark = {
-    .name = NAME,
-    .describe = describe,
+    .command_line = &tps_lookup_command_line,
     .prepare = prepare,
     .stop = stop,
     .style = &style,
@@ -235,5 +228,5 @@ main (gint argc, gchar **argv)
   tps_benchmark_init ();
   if (!tps_lookup_options_parse (&options, argc, argv, &error))
     return tps_benchmark_refuse (NAME, error);
-  return options.run.version ? tps_benchmark_print_version (NAME) : run_benchmark (&options);
+  return run_benchmark (&options);
 }

@@ -6,7 +6,6 @@
 
 #include "bench/engine/benchmark.h"
 #include "bench/operations/collector.h"
-#include "bench/operations/options.h"
 #include "bench/operations/scraper.h"
 #include "bench/operations/server.h"
 #include "runtime/base/error.h"
@@ -14,6 +13,41 @@
 
 #define NAME "operations"
 #define USUAL_CALL_S 0.00001 /* for the estimate */
+
+typedef struct
+{
+  TpsRunFlags run;
+  gint64 n_calls; /* of a round, over all connections */
+  gint n_clients; /* connections of the second row */
+  gint n_tables, n_io_threads, scrape_ms;
+  gdouble sampling;
+} Options;
+
+#define FIELD(name) G_STRUCT_OFFSET (Options, name)
+
+static const TpsFlag flags[] = {
+  { "calls", G_OPTION_ARG_INT64, FIELD (n_calls),
+    "lookups of one row in a round, over all connections (100000)", "N", 100000, 1, 1e8 },
+  { "clients", G_OPTION_ARG_INT, FIELD (n_clients), "connections of the second row (8)", "N", 8, 1,
+    500 },
+  { "tables", G_OPTION_ARG_INT, FIELD (n_tables), "tables, each with its own series (400)", "N",
+    400, 1, 10000 },
+  { "io-threads", G_OPTION_ARG_INT, FIELD (n_io_threads),
+    "I/O threads of each server; with one, connections cannot be placed differently (1)", "N", 1, 1,
+    256 },
+  { "scrape-ms", G_OPTION_ARG_INT, FIELD (scrape_ms),
+    "milliseconds between the starts of two scrapes (100)", "MS", 100, 1, 60000 },
+  { "sampling", G_OPTION_ARG_DOUBLE, FIELD (sampling),
+    "part of the calls whose spans are sent to a collector (0.01)", "PART", 0.01 },
+  { NULL },
+};
+
+static const TpsCommandLine command_line = {
+  NAME,
+  "Measures the cost of operations: small lookups on a server with its defaults, on one with\n"
+  "tokens, rules, quotas, HTTP and traces, and on the latter while it is scraped.",
+  { { flags, 0 }, { tps_run_flags, FIELD (run) } },
+};
 
 typedef enum
 {
@@ -34,7 +68,7 @@ typedef struct
 
 typedef struct
 {
-  const TpsOperationsOptions *options;
+  Options options;
   TpsFigures *figures;
   TpsCollector *collector;
   TpsOperationsServer *servers[2]; /* OFF and ON */
@@ -151,7 +185,7 @@ measure (Bench *bench, Case which, const Row *row, Client *clients, gboolean is_
   TpsOperationsServer *server = bench->servers[which == OFF ? OFF : ON];
   gdouble cpu_s, seconds;
 
-  if (!connect_all (server, clients, row->n_clients, bench->options->n_calls, error))
+  if (!connect_all (server, clients, row->n_clients, bench->options.n_calls, error))
     return FALSE;
   cpu_s = tps_operations_server_get_cpu (server);
   seconds = run_all (clients, row->n_clients);
@@ -170,7 +204,7 @@ measure_scraped (Bench *bench, const Row *row, Client *clients, gboolean is_warm
   g_autoptr (GArray) ms = g_array_new (FALSE, FALSE, sizeof (gdouble));
   TpsScraper *scraper = tps_scraper_start (tps_operations_server_get_http (server),
                                            tps_operations_server_get_token (server),
-                                           bench->options->scrape_ms);
+                                           bench->options.scrape_ms);
   gboolean ok = measure (bench, SCRAPED, row, clients, is_warm_up, error);
 
   if (!tps_scraper_stop (scraper, ms, &bench->n_series, ok ? error : NULL) || !ok)
@@ -196,18 +230,12 @@ run_case (gpointer data, gpointer system, gpointer row_data, gboolean is_warm_up
 
 /* ---- the benchmark -------------------------------------------------------------------------- */
 
-static GPtrArray *
-describe (gpointer user_data)
-{
-  return tps_operations_options_describe (((Bench *) user_data)->options);
-}
-
 static gboolean
 start_servers (Bench *bench, TpsBenchRun *run, GError **error)
 {
   TpsOperationsServerOptions options = { .name = "off",
-                                         .n_io_threads = bench->options->n_io_threads,
-                                         .sampling = bench->options->sampling };
+                                         .n_io_threads = bench->options.n_io_threads,
+                                         .sampling = bench->options.sampling };
 
   options.folder = tps_benchmark_get_folder (run, error);
   bench->collector = options.folder != NULL ? tps_collector_new (error) : NULL;
@@ -229,7 +257,7 @@ add_row (Bench *bench, TpsEngine *engine, Row *row)
   for (guint i = 0; i < N_CASES; i++)
     {
       g_autofree gchar *title = g_strdup_printf ("%s, %s", case_names[i], row->name);
-      gdouble seconds = (gdouble) bench->options->n_calls * USUAL_CALL_S;
+      gdouble seconds = (gdouble) bench->options.n_calls * USUAL_CALL_S;
       TpsTask task = { .title = title,
                        .run = run_case,
                        .bench = bench,
@@ -246,7 +274,7 @@ static gboolean
 prepare (gpointer user_data, TpsBenchRun *run, GError **error)
 {
   Bench *bench = user_data;
-  guint n_tables = (guint) bench->options->n_tables;
+  guint n_tables = (guint) bench->options.n_tables;
 
   bench->figures = run->figures;
   if (!start_servers (bench, run, error)
@@ -301,28 +329,32 @@ gint
 main (gint argc, gchar **argv)
 {
   static const TpsBenchmark benchmark = {
-    .name = NAME,
-    .describe = describe,
+    .command_line = &command_line,
     .prepare = prepare,
     .stop = stop,
     .style = &style,
     .print_report = print_report,
   };
   g_autoptr (GError) error = NULL;
-  g_auto (TpsOperationsOptions) options = { 0 };
   g_autofree gchar *clients = NULL;
-  Bench bench = { .options = &options };
+  Bench bench = { 0 };
+  Options *o = &bench.options;
   gint status;
 
   tps_benchmark_init ();
-  if (!tps_operations_options_parse (&options, argc, argv, &error))
+  if (!tps_command_line_parse (&command_line, o, argc, argv, NULL, &error))
     return tps_benchmark_refuse (NAME, error);
-  if (options.run.version)
-    return tps_benchmark_print_version (NAME);
-  clients = g_strdup_printf ("%d clients", options.n_clients);
+  tps_flags_default_number (&o->run.repeats, o->run.smoke ? 1 : 5);
+  if (o->run.smoke)
+    {
+      o->n_calls = MIN (o->n_calls, 400);
+      o->n_tables = MIN (o->n_tables, 20);
+    }
+  clients = g_strdup_printf ("%d clients", o->n_clients);
   bench.rows[0] = (Row) { "1 client", 1 };
-  bench.rows[1] = (Row) { clients, (guint) options.n_clients };
-  status = tps_benchmark_run (&benchmark, &options.run, &bench);
+  bench.rows[1] = (Row) { clients, (guint) o->n_clients };
+  status = tps_benchmark_run (&benchmark, &o->run, &bench);
   g_clear_pointer (&bench.collector, tps_collector_free);
+  tps_command_line_clear (&command_line, o);
   return status;
 }

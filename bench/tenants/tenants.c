@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "bench/engine/benchmark.h"
-#include "bench/tenants/options.h"
 #include "plugin/client/remote_tables.h"
 #include "plugin/plugin.h"
 #include "runtime/base/error.h"
@@ -27,6 +26,34 @@
 #define CALL_NS G_GINT64_CONSTANT (60000000000)
 /* For the estimate of the time. */
 #define USUAL_CALL_S 0.0002
+
+typedef struct
+{
+  TpsRunFlags run;
+  gint64 n_ids, n_calls, limit;
+  gint n_clients;
+} Options;
+
+#define FIELD(name) G_STRUCT_OFFSET (Options, name)
+
+static const TpsFlag flags[] = {
+  { "ids", G_OPTION_ARG_INT64, FIELD (n_ids), "rows of a measured lookup (20)", "N", 20, 1,
+    100000 },
+  { "calls", G_OPTION_ARG_INT64, FIELD (n_calls), "lookups of a round, one at a time (2000)", "N",
+    2000, 1, 1000000 },
+  { "clients", G_OPTION_ARG_INT, FIELD (n_clients), "connections of the other tenant (32)", "N", 32,
+    1, 500 },
+  { "limit", G_OPTION_ARG_INT64, FIELD (limit),
+    "limit on its rows per second, in the run with a limit (200000)", "N", 200000, 1, 1e9 },
+  { NULL },
+};
+
+static const TpsCommandLine command_line = {
+  NAME,
+  "Measures the effect of one tenant on another: the time of a tenant's lookups alone, during a "
+  "flood of\nthe other's lookups, and during a flood with a limit.",
+  { { flags, 0 }, { tps_run_flags, FIELD (run) } },
+};
 
 /* A server. The first of two servers has no limits; the second limits the crowd. */
 typedef struct
@@ -49,7 +76,7 @@ static const gchar *const case_names[N_CASES] = { "alone", "beside a flood",
 
 typedef struct
 {
-  const TpsTenantsOptions *options;
+  const Options *options;
   TpsFigures *figures;
   gchar *folder; /* borrowed */
   Server servers[2];
@@ -304,12 +331,6 @@ run_case (gpointer data, gpointer system, G_GNUC_UNUSED gpointer row, gboolean i
 
 /* ---- the benchmark --------------------------------------------------------------------------- */
 
-static GPtrArray *
-describe (gpointer user_data)
-{
-  return tps_tenants_options_describe (((Bench *) user_data)->options);
-}
-
 static gboolean
 prepare (gpointer user_data, TpsBenchRun *run, GError **error)
 {
@@ -363,23 +384,38 @@ static const TpsFigureStyle style = {
   .name = name_ours, .label = name_ours, .columns = columns, .has_units = TRUE
 };
 
+static gboolean
+parse (Options *o, gint argc, gchar **argv, GError **error)
+{
+  if (!tps_command_line_parse (&command_line, o, argc, argv, NULL, error))
+    return FALSE;
+  tps_flags_default_number (&o->run.repeats, o->run.smoke ? 1 : 5);
+  if (o->run.smoke)
+    {
+      o->n_calls = MIN (o->n_calls, 50);
+      o->n_clients = MIN (o->n_clients, 4);
+    }
+  return TRUE;
+}
+
 gint
 main (gint argc, gchar **argv)
 {
   static const TpsBenchmark benchmark = {
-    .name = NAME,
-    .describe = describe,
+    .command_line = &command_line,
     .prepare = prepare,
     .stop = stop,
     .style = &style,
   };
   g_autoptr (GError) error = NULL;
-  g_auto (TpsTenantsOptions) options = { 0 };
+  Options options;
   Bench bench = { .options = &options };
+  gint status;
 
   tps_benchmark_init ();
-  if (!tps_tenants_options_parse (&options, argc, argv, &error))
-    return tps_benchmark_refuse (NAME, error);
-  return options.run.version ? tps_benchmark_print_version (NAME)
-                             : tps_benchmark_run (&benchmark, &options.run, &bench);
+  status = parse (&options, argc, argv, &error)
+               ? tps_benchmark_run (&benchmark, &options.run, &bench)
+               : tps_benchmark_refuse (NAME, error);
+  tps_command_line_clear (&command_line, &options);
+  return status;
 }

@@ -20,7 +20,7 @@ typedef struct
   gchar *system;    /* NULL = all */
   gchar *op;        /* NULL = all */
   /* --op, --bytes, --connections or --in-flight is given: measure this row, not the table of
-   * rows */
+   * rows; the next three are given, too */
   gboolean has_row;
   gint64 bytes;
   gint connections;
@@ -38,9 +38,8 @@ gboolean tps_transfer_options_parse (TpsTransferOptions *options, gint argc, gch
 /* Frees the strings. */
 void tps_transfer_options_clear (TpsTransferOptions *options);
 
-/* Returns a line "name=value" for each flag; flags of a row only if a row is given. The caller owns
- * the result. */
-GPtrArray *tps_transfer_options_describe (const TpsTransferOptions *options);
+/* The flags, for tps_command_line_describe(). */
+extern const TpsCommandLine tps_transfer_command_line;
 
 /* Returns the maximum number of idle connections: the limit on open files of this process, without
  * the descriptors for other purposes. */

@@ -43,12 +43,6 @@ typedef struct
   TpsTransferIdle idle; /* `n_idle` is 0 if not measured */
 } Transfer;
 
-static GPtrArray *
-describe (gpointer user_data)
-{
-  return tps_transfer_options_describe (((Transfer *) user_data)->options);
-}
-
 /* -- systems -- */
 
 static gboolean
@@ -375,8 +369,7 @@ static gint
 run_benchmark (const TpsTransferOptions *options, const GPtrArray *specs)
 {
   static const TpsBenchmark benchmark = {
-    .name = NAME,
-    .describe = describe,
+    .command_line = &tps_transfer_command_line,
     .prepare = prepare,
     .stop = stop,
     .style = &tps_transfer_figure_style,
@@ -480,8 +473,6 @@ main (gint argc, gchar **argv)
   if (!tps_transfer_options_parse (&options, argc, argv, &error)
       || (specs = tps_transfer_plan_systems (&options, &error)) == NULL)
     return tps_benchmark_refuse (NAME, error);
-  if (options.run.version)
-    return tps_benchmark_print_version (NAME);
   if (options.serve != NULL || options.load != NULL)
     return run_child (&options);
   raise_descriptor_limit ();
