@@ -4,15 +4,502 @@
  * three cases: a server with the defaults; a server with identified clients, rules, quotas, HTTP
  * and spans; and the latter server while its metrics are scraped. Each received row is checked. */
 
+#include <glib.h>
+#include <libsoup/soup.h>
+#include <stdatomic.h>
+#include <string.h>
+
 #include "bench/engine/benchmark.h"
-#include "bench/operations/collector.h"
-#include "bench/operations/scraper.h"
-#include "bench/operations/server.h"
+#include "bench/process/child.h"
+#include "bench/process/runfiles.h"
+#include "plugin/client/remote_tables.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
 #define NAME "operations"
 #define USUAL_CALL_S 0.00001 /* for the estimate */
+
+/* A collector of traces that accepts every request and keeps nothing. It has its own thread. */
+
+typedef struct
+{
+  GMainContext *context;
+  GMainLoop *loop;
+  SoupServer *server;
+  gchar *url;
+  TpsThread thread;
+  gboolean runs;
+  atomic_uint n_requests;
+} Collector;
+
+static void
+answer (SoupServer *server, SoupServerMessage *message, const gchar *path, GHashTable *query,
+        gpointer user_data)
+{
+  Collector *collector = user_data;
+
+  atomic_fetch_add (&collector->n_requests, 1);
+  soup_server_message_set_status (message, SOUP_STATUS_OK, NULL);
+  soup_server_message_set_response (message, "application/json", SOUP_MEMORY_STATIC, "{}", 2);
+}
+
+static gpointer
+run_collector (gpointer data)
+{
+  Collector *collector = data;
+
+  g_main_context_push_thread_default (collector->context);
+  g_main_loop_run (collector->loop);
+  g_main_context_pop_thread_default (collector->context);
+  return NULL;
+}
+
+/* A server belongs to the context that is the thread's default when it begins to listen. */
+static gboolean
+start_listening (Collector *collector, GError **error)
+{
+  GSList *uris;
+  gboolean ok;
+
+  g_main_context_push_thread_default (collector->context);
+  ok = soup_server_listen_local (collector->server, 0, SOUP_SERVER_LISTEN_IPV4_ONLY, error);
+  g_main_context_pop_thread_default (collector->context);
+  if (!ok)
+    return FALSE;
+  uris = soup_server_get_uris (collector->server);
+  collector->url = g_strdup_printf ("http://127.0.0.1:%d", g_uri_get_port (uris->data));
+  g_slist_free_full (uris, (GDestroyNotify) g_uri_unref);
+  return TRUE;
+}
+
+/* Stops the thread and frees the collector. */
+static void
+collector_free (Collector *collector)
+{
+  if (collector->runs)
+    {
+      g_main_loop_quit (collector->loop);
+      tps_sync_check (pthread_join (collector->thread, NULL));
+    }
+  g_object_unref (collector->server);
+  g_main_loop_unref (collector->loop);
+  g_main_context_unref (collector->context);
+  g_free (collector->url);
+  g_free (collector);
+}
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (Collector, collector_free)
+
+/* Starts a collector that listens on a free port of 127.0.0.1. */
+static Collector *
+collector_new (GError **error)
+{
+  g_autoptr (Collector) collector = g_new0 (Collector, 1);
+
+  collector->context = g_main_context_new ();
+  collector->loop = g_main_loop_new (collector->context, FALSE);
+  collector->server = soup_server_new (NULL, NULL);
+  soup_server_add_handler (collector->server, NULL, answer, collector, NULL);
+  if (!start_listening (collector, error))
+    return NULL;
+  tps_sync_check (pthread_create (&collector->thread, NULL, run_collector, collector));
+  collector->runs = TRUE;
+  return g_steal_pointer (&collector);
+}
+
+/* Returns the URL, such as "http://127.0.0.1:4318". */
+static const gchar *
+collector_get_url (const Collector *collector)
+{
+  return collector->url;
+}
+
+/* Returns the number of requests so far. */
+static guint
+collector_count (const Collector *collector)
+{
+  return atomic_load (&collector->n_requests);
+}
+
+/* Scrapes /metrics of a server repeatedly, as Prometheus does. A scraper has its own thread. */
+
+#define SLICE_US 5000 /* part of a pause; the thread checks for the end after each part */
+
+/* A scraper. Its thread owns `ms`, `n_series` and `error` until the thread has ended. */
+typedef struct
+{
+  gchar *url;
+  gchar *authorization;
+  gint interval_ms;
+  TpsThread thread;
+  atomic_bool is_over;
+  GArray *ms;
+  guint n_series;
+  GError *error;
+} Scraper;
+
+static guint
+count_series (GBytes *body)
+{
+  gsize n_bytes;
+  const gchar *text = g_bytes_get_data (body, &n_bytes);
+  const gchar *end = text + n_bytes;
+  guint n = 0;
+
+  while (text < end)
+    {
+      const gchar *line = text;
+
+      n += *line != '#' && *line != '\n';
+      text = memchr (line, '\n', (gsize) (end - line));
+      text = text != NULL ? text + 1 : end;
+    }
+  return n;
+}
+
+static gboolean
+scrape (Scraper *scraper, SoupSession *session)
+{
+  g_autoptr (SoupMessage) message = soup_message_new ("GET", scraper->url);
+  gint64 start_ns = tps_clock_now_ns ();
+  g_autoptr (GBytes) body = NULL;
+  gdouble took_ms;
+
+  soup_message_headers_append (soup_message_get_request_headers (message), "Authorization",
+                               scraper->authorization);
+  body = soup_session_send_and_read (session, message, NULL, &scraper->error);
+  if (body == NULL)
+    return FALSE;
+  took_ms = (gdouble) (tps_clock_now_ns () - start_ns) / 1e6;
+  if (soup_message_get_status (message) != SOUP_STATUS_OK)
+    {
+      g_set_error (&scraper->error, TPS_ERROR, TPS_ERROR_ABORTED, "%s: status %u", scraper->url,
+                   soup_message_get_status (message));
+      return FALSE;
+    }
+  g_array_append_val (scraper->ms, took_ms);
+  scraper->n_series = count_series (body);
+  return TRUE;
+}
+
+static void
+pause_until (const Scraper *scraper, gint64 time_ns)
+{
+  while (!atomic_load (&scraper->is_over) && tps_clock_now_ns () < time_ns)
+    g_usleep (SLICE_US);
+}
+
+static gpointer
+run_scraper (gpointer data)
+{
+  Scraper *scraper = data;
+  GMainContext *context = g_main_context_new ();
+  SoupSession *session;
+
+  g_main_context_push_thread_default (context);
+  session = soup_session_new_with_options ("proxy-resolver", NULL, NULL);
+  while (!atomic_load (&scraper->is_over))
+    {
+      gint64 next_ns = tps_clock_now_ns () + scraper->interval_ms * G_GINT64_CONSTANT (1000000);
+
+      if (!scrape (scraper, session))
+        break;
+      pause_until (scraper, next_ns);
+    }
+  g_object_unref (session);
+  g_main_context_pop_thread_default (context);
+  g_main_context_unref (context);
+  return NULL;
+}
+
+/* Starts a scraper. `url` is the address of the server, such as "http://127.0.0.1:8080". `token`
+ * must belong to a principal that may read metrics. */
+static Scraper *
+scraper_start (const gchar *url, const gchar *token, gint interval_ms)
+{
+  Scraper *scraper = g_new0 (Scraper, 1);
+
+  scraper->url = g_strconcat (url, "/metrics", NULL);
+  scraper->authorization = g_strconcat ("Bearer ", token, NULL);
+  scraper->interval_ms = interval_ms;
+  scraper->ms = g_array_new (FALSE, FALSE, sizeof (gdouble));
+  tps_sync_check (pthread_create (&scraper->thread, NULL, run_scraper, scraper));
+  return scraper;
+}
+
+/* Waits until the running scrape has ended, and frees the scraper. Appends the duration of each
+ * scrape in milliseconds to `ms` (of gdouble). */
+static gboolean
+scraper_stop (Scraper *scraper, GArray *ms, guint *n_series, GError **error)
+{
+  gboolean ok;
+
+  atomic_store (&scraper->is_over, TRUE);
+  tps_sync_check (pthread_join (scraper->thread, NULL));
+  ok = scraper->error == NULL;
+  if (ok)
+    g_array_append_vals (ms, scraper->ms->data, scraper->ms->len);
+  else
+    g_propagate_error (error, scraper->error);
+  *n_series = scraper->n_series;
+  g_array_unref (scraper->ms);
+  g_free (scraper->authorization);
+  g_free (scraper->url);
+  g_free (scraper);
+  return ok;
+}
+
+/* A process of thriftps_server, with its defaults or with everything that operators may enable. */
+
+/* The options of a server; borrowed. */
+typedef struct
+{
+  const gchar *name;      /* the name of the process and of its files */
+  const gchar *folder;    /* the folder of its socket and files */
+  gint n_io_threads;      /* 1 to 256 */
+  const gchar *collector; /* the URL of the collector; NULL = the defaults */
+  gdouble sampling;       /* fraction of the calls whose spans go to the collector */
+} ServerOptions;
+
+#define N_ROWS 100000 /* rows of "table0"; other tables have one row */
+
+#define PROGRAM "plugin/app/thriftps_server"
+#define DIM 16
+/* the timeout of every call, which no call reaches */
+#define CALL_NS G_GINT64_CONSTANT (60000000000)
+#define LISTENING "listening on "
+#define CLIENT "bench"
+
+/* No client reaches these limits, but calls are charged to them. */
+static const gchar rules_text[] =
+    "{ \"rules\": [\n"
+    "  { \"principals\": [\"token:" CLIENT "\"], \"rights\": [\"read\", \"push\", \"admin\"],\n"
+    "    \"tables\": [\"*\"], \"tenant\": \"" CLIENT "\" } ],\n"
+    "  \"tenants\": { \"" CLIENT "\": { \"calls_per_s\": 1000000000, \"rows_per_s\": 1000000000,\n"
+    "    \"bytes_in_per_s\": 1000000000000, \"bytes_out_per_s\": 1000000000000,\n"
+    "    \"calls_in_flight\": 100000 } } }\n";
+
+typedef struct
+{
+  TpsChild *child;
+  gchar *address;
+  gchar *http;
+  gchar *token;
+} Server;
+
+/* ---- the process ---------------------------------------------------------------------------- */
+
+/* Obtains a token from the program, and the line of the token file with its hash. */
+static gboolean
+make_token (Server *server, TpsSupervisor *supervisor, gchar *program, gchar **line, GError **error)
+{
+  gchar make_flag[] = "--make-token=" CLIENT;
+  gchar *argv[] = { program, make_flag, NULL };
+  g_autoptr (TpsChild) child = tps_child_start (supervisor, "token", argv, error);
+  g_autofree gchar *text = child != NULL ? tps_child_receive_all (child, error) : NULL;
+  g_auto (GStrv) lines = text != NULL ? g_strsplit (text, "\n", 2) : NULL;
+
+  if (lines == NULL)
+    return FALSE;
+  server->token = g_strdup (lines[0]);
+  *line = g_strdup (lines[1]);
+  return TRUE;
+}
+
+static gboolean
+add_everything (Server *server, TpsSupervisor *supervisor, const ServerOptions *options,
+                GPtrArray *argv, GError **error)
+{
+  g_autofree gchar *line = NULL;
+  g_autofree gchar *rules = g_strdup_printf ("%s/%s.rules", options->folder, options->name);
+  g_autofree gchar *tokens = g_strdup_printf ("%s/%s.tokens", options->folder, options->name);
+  gchar sampling[G_ASCII_DTOSTR_BUF_SIZE];
+
+  if (!make_token (server, supervisor, argv->pdata[0], &line, error)
+      || !g_file_set_contents (rules, rules_text, -1, error)
+      || !g_file_set_contents (tokens, line, -1, error))
+    return FALSE;
+  g_ptr_array_add (argv, g_strconcat ("--access-file=", rules, NULL));
+  g_ptr_array_add (argv, g_strconcat ("--token-file=", tokens, NULL));
+  g_ptr_array_add (argv, g_strdup ("--http=127.0.0.1:0"));
+  g_ptr_array_add (argv, g_strconcat ("--otlp=", options->collector, NULL));
+  g_ptr_array_add (argv, g_strconcat ("--trace-sampling=",
+                                      g_ascii_dtostr (sampling, sizeof sampling, options->sampling),
+                                      NULL));
+  return TRUE;
+}
+
+static gboolean
+start_process (Server *server, TpsSupervisor *supervisor, const ServerOptions *options,
+               GError **error)
+{
+  g_autoptr (GPtrArray) argv = g_ptr_array_new_with_free_func (g_free);
+  gchar *path = tps_bench_find_file (PROGRAM, error);
+
+  if (path == NULL)
+    return FALSE;
+  g_ptr_array_add (argv, path);
+  g_ptr_array_add (argv, g_strconcat ("--listen=", server->address, NULL));
+  g_ptr_array_add (argv, g_strdup ("--log-level=error"));
+  g_ptr_array_add (argv, g_strdup_printf ("--io-threads=%d", options->n_io_threads));
+  if (options->collector != NULL && !add_everything (server, supervisor, options, argv, error))
+    return FALSE;
+  g_ptr_array_add (argv, NULL);
+  server->child = tps_child_start (supervisor, options->name, (gchar **) argv->pdata, error);
+  return server->child != NULL;
+}
+
+/* Receives a line for the socket and, with HTTP, a line for HTTP. */
+static gboolean
+receive_addresses (Server *server, gboolean has_http, GError **error)
+{
+  g_autofree gchar *socket = tps_child_receive (server->child, error);
+  g_autofree gchar *http = socket != NULL && has_http ? tps_child_receive (server->child, error)
+                                                      : NULL;
+
+  if (socket == NULL || (has_http && http == NULL))
+    return FALSE;
+  if (!has_http)
+    return TRUE;
+  if (!g_str_has_prefix (http, LISTENING))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "unexpected output of thriftps_server: %s",
+                   http);
+      return FALSE;
+    }
+  server->http = g_strdup (http + sizeof LISTENING - 1);
+  return TRUE;
+}
+
+/* Closes the pipes to the process, and frees the server. */
+static void
+server_free (Server *server)
+{
+  g_clear_pointer (&server->child, tps_child_free);
+  g_free (server->address);
+  g_free (server->http);
+  g_free (server->token);
+  g_free (server);
+}
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (Server, server_free)
+
+/* Starts a server and waits until it listens. The supervisor terminates the process. UNAVAILABLE,
+ * ABORTED, and those of files. */
+static Server *
+server_start (TpsSupervisor *supervisor, const ServerOptions *options, GError **error)
+{
+  g_autoptr (Server) server = g_new0 (Server, 1);
+
+  server->address = g_strdup_printf ("unix:%s/%s.sock", options->folder, options->name);
+  if (!start_process (server, supervisor, options, error)
+      || !receive_addresses (server, options->collector != NULL, error))
+    return NULL;
+  return g_steal_pointer (&server);
+}
+
+/* Returns the CPU time of the server in seconds; NAN if the server has exited. */
+static gdouble
+server_get_cpu (const Server *server)
+{
+  return tps_child_get_cpu (server->child);
+}
+
+/* Return the HTTP address of the server, and the token for clients. NULL with the defaults. */
+static const gchar *
+server_get_http (const Server *server)
+{
+  return server->http;
+}
+
+static const gchar *
+server_get_token (const Server *server)
+{
+  return server->token;
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static TpsRemoteTables *
+make_client (const Server *server, GError **error)
+{
+  const gchar *address = server->address;
+  TpsRemoteTablesOptions options = { .addresses = &address,
+                                     .n_addresses = 1,
+                                     .token = server->token };
+
+  return tps_remote_tables_new (&options, error);
+}
+
+/* Connects a client, which has its own connection and knows all tables. */
+static TpsRemoteTables *
+server_connect (const Server *server, GError **error)
+{
+  g_autoptr (TpsRemoteTables) tables = make_client (server, error);
+
+  if (tables == NULL || !tps_remote_tables_discover (tables, tps_clock_now_ns () + CALL_NS, error))
+    return NULL;
+  return g_steal_pointer (&tables);
+}
+
+static gboolean
+check_row (const TpsTensor *row, GError **error)
+{
+  const gfloat *values = tps_tensor_data (row);
+
+  for (gsize i = 0; i < DIM; i++)
+    if (values[i] != 0)
+      {
+        g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "column %" G_GSIZE_FORMAT " is not 0",
+                     i);
+        return FALSE;
+      }
+  return TRUE;
+}
+
+static gboolean
+look_up_in (TpsRemoteTables *tables, const gchar *table, gint64 id, GError **error)
+{
+  TpsTensorView view = { { TPS_DTYPE_INT64, 1, { 1 } }, &id };
+  g_auto (TpsTensor) row = { 0 };
+
+  return tps_remote_tables_lookup_rows_sync (tables, table, view, tps_clock_now_ns () + CALL_NS,
+                                             &row, error)
+         && check_row (&row, error);
+}
+
+/* Looks up one row of "table0" and checks it. `id` is below N_ROWS. INTERNAL (another
+ * value than 0). */
+static gboolean
+look_up (TpsRemoteTables *tables, gint64 id, GError **error)
+{
+  return look_up_in (tables, "table0", id, error);
+}
+
+static gboolean
+make_table (TpsRemoteTables *tables, guint i, GError **error)
+{
+  TpsTablePlacement placement = { .kind = TPS_SHARD_WHOLE };
+  g_autofree gchar *name = g_strdup_printf ("table%u", i);
+  g_auto (TpsTableSpec) spec;
+
+  tps_table_spec_init (&spec, name, i == 0 ? N_ROWS : 1, DIM);
+  spec.initializer.kind = TPS_INITIALIZER_ZEROS;
+  return tps_remote_tables_create (tables, &spec, &placement, tps_clock_now_ns () + CALL_NS, error)
+         && look_up_in (tables, name, 0, error);
+}
+
+/* Creates `n` tables of zeros, from "table0" on, and looks up one row of each table. */
+static gboolean
+server_make_tables (const Server *server, guint n, GError **error)
+{
+  g_autoptr (TpsRemoteTables) tables = make_client (server, error);
+
+  for (guint i = 0; tables != NULL && i < n; i++)
+    if (!make_table (tables, i, error))
+      return FALSE;
+  return tables != NULL;
+}
 
 typedef struct
 {
@@ -70,14 +557,14 @@ typedef struct
 {
   Options options;
   TpsFigures *figures;
-  TpsCollector *collector;
-  TpsOperationsServer *servers[2]; /* OFF and ON */
+  Collector *collector;
+  Server *servers[2]; /* OFF and ON */
   Row rows[2];
   guint n_series;
 } Bench;
 
 static const TpsQuantity calls = { "", "calls/s" }, cpu = { " CPU of the server", "us/call" },
-                         latency = { " latency", "ms" }, scrape = { " scrape", "ms" };
+                         latency = { " latency", "ms" }, scrape_ms = { " scrape", "ms" };
 
 /* ---- clients -------------------------------------------------------------------------------- */
 
@@ -102,8 +589,7 @@ call (gpointer data)
       gint64 start_ns = tps_clock_now_ns ();
       gdouble took_ms;
 
-      if (!tps_operations_look_up (client->tables, g_rand_int_range (dice, 0, TPS_OPERATIONS_ROWS),
-                                   &client->error))
+      if (!look_up (client->tables, g_rand_int_range (dice, 0, N_ROWS), &client->error))
         return NULL;
       took_ms = (gdouble) (tps_clock_now_ns () - start_ns) / 1e6;
       g_array_append_val (client->ms, took_ms);
@@ -112,15 +598,14 @@ call (gpointer data)
 }
 
 static gboolean
-connect_all (const TpsOperationsServer *server, Client *clients, guint n, gint64 n_calls,
-             GError **error)
+connect_all (const Server *server, Client *clients, guint n, gint64 n_calls, GError **error)
 {
   for (guint i = 0; i < n; i++)
     {
       clients[i].seed = i + 1;
       clients[i].n_calls = MAX (n_calls / n, 1);
       clients[i].ms = g_array_new (FALSE, FALSE, sizeof (gdouble));
-      clients[i].tables = tps_operations_server_connect (server, error);
+      clients[i].tables = server_connect (server, error);
       if (clients[i].tables == NULL)
         return FALSE;
     }
@@ -182,14 +667,14 @@ static gboolean
 measure (Bench *bench, Case which, const Row *row, Client *clients, gboolean is_warm_up,
          GError **error)
 {
-  TpsOperationsServer *server = bench->servers[which == OFF ? OFF : ON];
+  Server *server = bench->servers[which == OFF ? OFF : ON];
   gdouble cpu_s, seconds;
 
   if (!connect_all (server, clients, row->n_clients, bench->options.n_calls, error))
     return FALSE;
-  cpu_s = tps_operations_server_get_cpu (server);
+  cpu_s = server_get_cpu (server);
   seconds = run_all (clients, row->n_clients);
-  cpu_s = tps_operations_server_get_cpu (server) - cpu_s;
+  cpu_s = server_get_cpu (server) - cpu_s;
   if (!check_all (clients, row->n_clients, error))
     return FALSE;
   if (!is_warm_up)
@@ -200,17 +685,16 @@ measure (Bench *bench, Case which, const Row *row, Client *clients, gboolean is_
 static gboolean
 measure_scraped (Bench *bench, const Row *row, Client *clients, gboolean is_warm_up, GError **error)
 {
-  const TpsOperationsServer *server = bench->servers[ON];
+  const Server *server = bench->servers[ON];
   g_autoptr (GArray) ms = g_array_new (FALSE, FALSE, sizeof (gdouble));
-  TpsScraper *scraper = tps_scraper_start (tps_operations_server_get_http (server),
-                                           tps_operations_server_get_token (server),
-                                           bench->options.scrape_ms);
+  Scraper *scraper = scraper_start (server_get_http (server), server_get_token (server),
+                                    bench->options.scrape_ms);
   gboolean ok = measure (bench, SCRAPED, row, clients, is_warm_up, error);
 
-  if (!tps_scraper_stop (scraper, ms, &bench->n_series, ok ? error : NULL) || !ok)
+  if (!scraper_stop (scraper, ms, &bench->n_series, ok ? error : NULL) || !ok)
     return FALSE;
   if (!is_warm_up)
-    tps_figures_add_all (bench->figures, case_names[SCRAPED], row->name, &scrape, ms);
+    tps_figures_add_all (bench->figures, case_names[SCRAPED], row->name, &scrape_ms, ms);
   return TRUE;
 }
 
@@ -233,20 +717,20 @@ run_case (gpointer data, gpointer system, gpointer row_data, gboolean is_warm_up
 static gboolean
 start_servers (Bench *bench, TpsBenchRun *run, GError **error)
 {
-  TpsOperationsServerOptions options = { .name = "off",
-                                         .n_io_threads = bench->options.n_io_threads,
-                                         .sampling = bench->options.sampling };
+  ServerOptions options = { .name = "off",
+                            .n_io_threads = bench->options.n_io_threads,
+                            .sampling = bench->options.sampling };
 
   options.folder = tps_benchmark_get_folder (run, error);
-  bench->collector = options.folder != NULL ? tps_collector_new (error) : NULL;
+  bench->collector = options.folder != NULL ? collector_new (error) : NULL;
   if (bench->collector == NULL)
     return FALSE;
-  bench->servers[OFF] = tps_operations_server_start (run->supervisor, &options, error);
+  bench->servers[OFF] = server_start (run->supervisor, &options, error);
   if (bench->servers[OFF] == NULL)
     return FALSE;
   options.name = "on";
-  options.collector = tps_collector_get_url (bench->collector);
-  bench->servers[ON] = tps_operations_server_start (run->supervisor, &options, error);
+  options.collector = collector_get_url (bench->collector);
+  bench->servers[ON] = server_start (run->supervisor, &options, error);
   return bench->servers[ON] != NULL;
 }
 
@@ -278,8 +762,8 @@ prepare (gpointer user_data, TpsBenchRun *run, GError **error)
 
   bench->figures = run->figures;
   if (!start_servers (bench, run, error)
-      || !tps_operations_server_make_tables (bench->servers[OFF], n_tables, error)
-      || !tps_operations_server_make_tables (bench->servers[ON], n_tables, error))
+      || !server_make_tables (bench->servers[OFF], n_tables, error)
+      || !server_make_tables (bench->servers[ON], n_tables, error))
     return FALSE;
   for (guint i = 0; i < G_N_ELEMENTS (bench->rows); i++)
     add_row (bench, run->engine, &bench->rows[i]);
@@ -292,7 +776,7 @@ stop (gpointer user_data)
   Bench *bench = user_data;
 
   for (guint i = 0; i < G_N_ELEMENTS (bench->servers); i++)
-    g_clear_pointer (&bench->servers[i], tps_operations_server_free);
+    g_clear_pointer (&bench->servers[i], server_free);
 }
 
 static void
@@ -301,7 +785,7 @@ print_report (gpointer user_data)
   const Bench *bench = user_data;
 
   g_print ("series of a scrape: %u; requests to the collector: %u\n", bench->n_series,
-           tps_collector_count (bench->collector));
+           collector_count (bench->collector));
 }
 
 static gchar *
@@ -354,7 +838,7 @@ main (gint argc, gchar **argv)
   bench.rows[0] = (Row) { "1 client", 1 };
   bench.rows[1] = (Row) { clients, (guint) o->n_clients };
   status = tps_benchmark_run (&benchmark, &o->run, &bench);
-  g_clear_pointer (&bench.collector, tps_collector_free);
+  g_clear_pointer (&bench.collector, collector_free);
   tps_command_line_clear (&command_line, o);
   return status;
 }
