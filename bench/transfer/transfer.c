@@ -17,15 +17,12 @@
 #include <sys/resource.h>
 
 #include "bench/engine/benchmark.h"
-#include "bench/transfer/calls/call_load.h"
-#include "bench/transfer/calls/idle.h"
+#include "bench/transfer/calls/calls.h"
 #include "bench/transfer/figures/transfer_figures.h"
 #include "bench/transfer/limits/raw.h"
 #include "bench/transfer/ours.h"
 #include "bench/transfer/plan.h"
-#include "bench/transfer/tls/certificate.h"
-#include "bench/transfer/tls/handshakes.h"
-#include "bench/transfer/tls/load_openssl.h"
+#include "bench/transfer/tls/openssl.h"
 #include "runtime/base/error.h"
 
 #define NAME "transfer"

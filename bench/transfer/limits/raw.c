@@ -1,15 +1,140 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
+#include "bench/transfer/limits/raw.h"
+
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/transfer/limits/raw.h"
 #include "bench/transfer/limits/shared_memory.h"
 #include "bench/transfer/limits/stream.h"
-#include "bench/transfer/system/pattern.h"
 #include "bench/transfer/system/row.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+
+/* -- the server -- */
+
+/* A listening socket, or a connection. */
+typedef struct
+{
+  gint fd;
+  gboolean is_shared;
+  gsize max_bytes;
+  const guint8 *pulled; /* [max_bytes] */
+} Socket;
+
+static const guint8 ack = 1;
+
+static gboolean
+answer_inline (const Socket *connection, guint8 *memory, const TpsTransferRawHead *head)
+{
+  gint fd = connection->fd;
+
+  if (head->op == TPS_TRANSFER_PULL)
+    return tps_stream_send_all (fd, connection->pulled, head->n_bytes);
+  if (!tps_stream_receive_all (fd, memory, head->n_bytes))
+    return FALSE;
+  return head->op == TPS_TRANSFER_PUSH ? tps_stream_send_all (fd, &ack, 1)
+                                       : tps_stream_send_all (fd, memory, head->n_bytes);
+}
+
+static gpointer
+serve_inline (gpointer data)
+{
+  g_autofree Socket *connection = data;
+  g_autoptr (TpsBuffer) memory = tps_buffer_new (connection->max_bytes);
+  TpsTransferRawHead head;
+
+  while (tps_stream_receive_all (connection->fd, &head, sizeof head)
+         && head.n_bytes <= connection->max_bytes
+         && answer_inline (connection, tps_buffer_get_data (memory), &head))
+    continue;
+  close (connection->fd);
+  return NULL;
+}
+
+static gboolean
+answer_shared (const Socket *connection, const TpsTransferSharedMemory *shared,
+               const TpsTransferRawHead *head)
+{
+  if (head->offset > connection->max_bytes - head->n_bytes)
+    return FALSE;
+  if (head->op == TPS_TRANSFER_PULL)
+    memcpy (shared->answers + head->offset, connection->pulled, head->n_bytes);
+  else if (head->op == TPS_TRANSFER_ECHO)
+    memcpy (shared->answers + head->offset, shared->requests + head->offset, head->n_bytes);
+  return tps_stream_send_all (connection->fd, &ack, 1);
+}
+
+static gpointer
+serve_shared (gpointer data)
+{
+  g_autofree Socket *connection = data;
+  TpsTransferSharedMemory shared = { 0 };
+  TpsTransferRawHead head;
+
+  if (tps_transfer_shared_memory_accept (&shared, connection->max_bytes, connection->fd))
+    while (tps_stream_receive_all (connection->fd, &head, sizeof head)
+           && head.n_bytes <= connection->max_bytes && answer_shared (connection, &shared, &head))
+      continue;
+  tps_transfer_shared_memory_clear (&shared);
+  close (connection->fd);
+  return NULL;
+}
+
+static gpointer
+accept_connections (gpointer data)
+{
+  const Socket *listener = data;
+  gint fd;
+
+  while ((fd = tps_stream_accept (listener->fd)) >= 0)
+    {
+      Socket *connection = g_new (Socket, 1);
+      TpsThread thread;
+
+      *connection = *listener;
+      connection->fd = fd;
+      tps_sync_check (pthread_create (
+          &thread, NULL, listener->is_shared ? serve_shared : serve_inline, connection));
+      tps_sync_check (pthread_detach (thread));
+    }
+  return NULL;
+}
+
+/* Runs the server until the end of the standard input. The threads end with the process. */
+static gint
+serve (const gchar *address, gsize max_bytes, gboolean is_shared)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree gchar *bound = NULL;
+  g_autoptr (TpsBuffer) pulled = tps_transfer_pattern_new (max_bytes);
+  Socket listener = { .fd = tps_stream_listen (address, &bound, &error),
+                      .is_shared = is_shared,
+                      .max_bytes = max_bytes,
+                      .pulled = tps_buffer_get_data (pulled) };
+  TpsThread thread;
+
+  if (listener.fd < 0)
+    return tps_transfer_fail (error);
+  tps_transfer_announce (bound);
+  tps_sync_check (pthread_create (&thread, NULL, accept_connections, &listener));
+  tps_transfer_wait_for_end ();
+  _exit (0);
+}
+
+gint
+tps_transfer_serve_raw (const gchar *address, gsize max_bytes)
+{
+  return serve (address, max_bytes, FALSE);
+}
+
+gint
+tps_transfer_serve_raw_shared (const gchar *address, gsize max_bytes)
+{
+  return serve (address, max_bytes, TRUE);
+}
+
+/* -- the load generator -- */
 
 /* A connection, which later rows use again. It has either `shared` or `received`. */
 typedef struct
@@ -121,10 +246,10 @@ get_answer (const Run *run, guint call)
 static gboolean
 receive_answer (const Run *run, guint call)
 {
-  guint8 ack;
+  guint8 byte;
 
   return run->link->shared.requests != NULL || run->row->op == TPS_TRANSFER_PUSH
-             ? tps_stream_receive_all (run->link->fd, &ack, 1)
+             ? tps_stream_receive_all (run->link->fd, &byte, 1)
              : tps_stream_receive_all (run->link->fd, get_answer (run, call), run->row->n_bytes);
 }
 
@@ -234,4 +359,51 @@ gint
 tps_transfer_load_raw_shared (const gchar *address, gsize max_bytes)
 {
   return load (address, max_bytes, TRUE);
+}
+
+/* -- memcpy() without a server -- */
+
+typedef struct
+{
+  TpsBuffer *from, *to, *back;
+} Copies;
+
+static void
+copy (TpsBuffer *to, TpsBuffer *from, gsize n_bytes)
+{
+  guint8 *data = tps_buffer_get_data (to);
+
+  memcpy (data, tps_buffer_get_data (from), n_bytes);
+  __asm__ volatile("" : : "r"(data) : "memory"); /* so that the compiler keeps the copy */
+}
+
+static gint64
+run_copies (gpointer user_data, const TpsTransferRow *row, gint64 *ns, G_GNUC_UNUSED GError **error)
+{
+  const Copies *copies = user_data;
+  gint64 start_ns = tps_clock_now_ns (), before_ns = start_ns;
+
+  for (guint i = 0; i < row->n_calls; i++)
+    {
+      gint64 after_ns;
+
+      copy (copies->to, copies->from, row->n_bytes);
+      if (row->op == TPS_TRANSFER_ECHO)
+        copy (copies->back, copies->to, row->n_bytes);
+      after_ns = tps_clock_now_ns ();
+      ns[i] = after_ns - before_ns;
+      before_ns = after_ns;
+    }
+  return before_ns - start_ns;
+}
+
+gint
+tps_transfer_load_memcpy (G_GNUC_UNUSED const gchar *address, gsize max_bytes)
+{
+  g_autoptr (TpsBuffer) from = tps_transfer_pattern_new (max_bytes);
+  g_autoptr (TpsBuffer) to = tps_buffer_new (max_bytes);
+  g_autoptr (TpsBuffer) back = tps_buffer_new (max_bytes);
+  Copies copies = { from, to, back };
+
+  return tps_transfer_serve_rows (run_copies, &copies);
 }
