@@ -97,9 +97,7 @@ prepare_with_bags (TpsLookup *lookup, TpsBenchRun *run, GError **error)
     return FALSE;
   if (is_asked_for (lookup, "local") && !tps_lookup_prepare_local (lookup, run, error))
     return FALSE;
-  if (is_asked_for (lookup, "step") && !tps_lookup_prepare_steps (lookup, run, error))
-    return FALSE;
-  return lookup->device == NULL || tps_lookup_prepare_device (lookup, run, error);
+  return !is_asked_for (lookup, "step") || tps_lookup_prepare_steps (lookup, run, error);
 }
 
 static gboolean
@@ -139,9 +137,8 @@ stop (gpointer user_data)
 {
   TpsLookup *lookup = user_data;
 
-  tps_lookup_clear_device (lookup);
-  g_clear_pointer (&lookup->stepper, tps_lookup_stepper_free);
-  g_clear_pointer (&lookup->small, tps_lookup_small_free);
+  g_clear_pointer (&lookup->steps, tps_lookup_steps_free);
+  g_clear_pointer (&lookup->rows, tps_lookup_rows_free);
   g_clear_pointer (&lookup->server, tps_lookup_server_free);
   for (guint i = 0; i < TPS_LOOKUP_N_PEERS; i++)
     g_clear_pointer (&lookup->peers[i].child, tps_child_free);
@@ -212,7 +209,6 @@ run_benchmark (const TpsLookupOptions *options)
 
   for (guint i = 0; i < lookup.n_locals; i++)
     tps_lookup_local_free (lookup.locals[i]);
-  tps_lookup_clear_steps (&lookup);
   for (guint i = 0; i < TPS_LOOKUP_N_PEERS; i++)
     tps_lookup_peer_clear (&lookup.peers[i]);
   tps_lookup_bags_clear (&lookup.bags);

@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "bench/lookup/id_source.h"
+#include "bench/lookup/bags.h"
 #include "bench/process/flags.h"
 #include "runtime/embedding/table_spec.h"
 
