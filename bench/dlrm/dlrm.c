@@ -24,6 +24,7 @@
 #include "bench/report/figures.h"
 #include "bench/report/grid.h"
 #include "bench/report/percentile.h"
+#include "bench/served/served.h"
 #include "plugin/client/remote_tables.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
@@ -170,50 +171,37 @@ system_run (System *system, guint n_steps, TpsDlrmPass *pass, GError **error)
 
 /* The servers with the tables: processes of thriftps_server. */
 
-#define PROGRAM "plugin/app/thriftps_server"
 #define DIVIDED_ROWS 1000 /* tables with fewer rows are on one server */
 #define FILL_NS (G_GINT64_CONSTANT (600) * 1000000000)
 
 typedef struct
 {
-  GPtrArray *servers; /* of TpsChild */
+  GPtrArray *servers; /* of TpsServed */
   gchar *addresses;
 } Cluster;
 
-/* Returns the address of a server that has just been started; NULL with an error. The caller owns
- * the result. */
-static gchar *
-receive_address (TpsChild *server, GError **error)
+static void
+free_server (gpointer server)
 {
-  static const gchar listening[] = "listening on ";
-  g_autofree gchar *line = tps_child_receive (server, error);
-
-  if (line == NULL)
-    return NULL;
-  if (g_str_has_prefix (line, listening))
-    return g_strdup (line + strlen (listening));
-  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "a server did not start: %s", line);
-  return NULL;
+  tps_served_free (server);
 }
 
 static gchar *
 start_server (Cluster *cluster, const TpsDlrmOptions *options, TpsSupervisor *supervisor,
               const gchar *folder, guint number, GError **error)
 {
-  g_autofree gchar *path = tps_bench_find_file (PROGRAM, error);
   g_autofree gchar *name = g_strdup_printf ("server %u", number);
   g_autofree gchar *listen = g_str_equal (options->transport, "tcp")
                                  ? g_strdup ("--listen=127.0.0.1:0")
                                  : g_strdup_printf ("--listen=unix:%s/server%u.sock", folder,
                                                     number);
-  gchar log_flag[] = "--log-level=error";
-  gchar *argv[] = { path, listen, log_flag, NULL };
-  TpsChild *server = path != NULL ? tps_child_start (supervisor, name, argv, error) : NULL;
+  gchar *flags[] = { listen, NULL };
+  TpsServed *server = tps_served_start (supervisor, name, NULL, flags, 1, error);
 
   if (server == NULL)
     return NULL;
   g_ptr_array_add (cluster->servers, server);
-  return receive_address (server, error);
+  return g_strdup (server->addresses[0]);
 }
 
 static gboolean
@@ -275,7 +263,7 @@ cluster_start (const TpsDlrmOptions *options, TpsSupervisor *supervisor, const g
 {
   Cluster *cluster = g_new0 (Cluster, 1);
 
-  cluster->servers = g_ptr_array_new_with_free_func (free_child);
+  cluster->servers = g_ptr_array_new_with_free_func (free_server);
   if (start_servers (cluster, options, supervisor, folder, error)
       && create_tables (cluster, options, error))
     return cluster;

@@ -23,7 +23,7 @@ typedef struct
 {
   const TpsLookupOptions *options;
   TpsFigures *figures; /* owned by the run */
-  TpsLookupServer *server;
+  TpsServed *server;
   TpsDevice *device; /* of a caller on a device; NULL = none */
 
   /* For bags in this process and for steps. */

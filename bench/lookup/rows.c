@@ -56,7 +56,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (RemoteTimes, remote_times_clear)
 
 /* Creates and fills the table. */
 static gboolean
-remote_prepare (const TpsLookupServer *server, const RemoteShape *shape, GError **error)
+remote_prepare (const TpsServed *server, const RemoteShape *shape, GError **error)
 {
   TpsLookupTable table = {
     .name = READ_TABLE,
@@ -87,7 +87,7 @@ reader_free (gpointer data)
 
 /* Creates a client; NULL with an error. */
 static Reader *
-reader_new (const TpsLookupServer *server, const RemoteShape *shape, guint transport, guint number,
+reader_new (const TpsServed *server, const RemoteShape *shape, guint transport, guint number,
             GError **error)
 {
   Reader *client = g_new0 (Reader, 1);
@@ -97,7 +97,7 @@ reader_new (const TpsLookupServer *server, const RemoteShape *shape, guint trans
   client->ids = g_new (gint64, shape->n_ids);
   client->expected = g_new (gfloat, shape->dim);
   client->row = g_malloc (shape->dim * tps_dtype_size (shape->dtype));
-  client->tables = tps_lookup_server_connect (server, transport, NULL, error);
+  client->tables = tps_lookup_server_connect (server, transport, error);
   if (client->tables != NULL)
     return client;
   reader_free (client);
@@ -116,8 +116,8 @@ look_up_ids (Reader *client, GError **error)
   TpsTensor rows = { 0 };
 
   if (!tps_remote_tables_lookup_rows_sync (client->tables, READ_TABLE,
-                                           tps_lookup_view_ids (client->ids, client->shape->n_ids),
-                                           tps_clock_now_ns () + TPS_LOOKUP_CALL_NS, &rows, error))
+                                           tps_view_ids (client->ids, client->shape->n_ids),
+                                           tps_served_get_deadline (), &rows, error))
     return FALSE;
   tps_tensor_move (&client->rows, &rows);
   return TRUE;
@@ -185,8 +185,8 @@ check_all (GPtrArray *clients, GError **error)
 
 /* Runs the lookups and checks their results. INTERNAL (a wrong row). */
 static gboolean
-remote_run (const TpsLookupServer *server, const RemoteShape *shape, guint transport,
-            RemoteTimes *times, GError **error)
+remote_run (const TpsServed *server, const RemoteShape *shape, guint transport, RemoteTimes *times,
+            GError **error)
 {
   g_autoptr (GPtrArray) clients = g_ptr_array_new_with_free_func (reader_free);
 
@@ -210,7 +210,7 @@ remote_run (const TpsLookupServer *server, const RemoteShape *shape, guint trans
 /* A pattern of pushes; static. */
 typedef struct
 {
-  const gchar *name;  /* such as "push 2000 x 64": rows of a push_set, and floats of a row */
+  const gchar *name;  /* such as "push 2000 x 64": rows of a push, and floats of a row */
   const gchar *table; /* the table of this pattern */
   gsize n_ids, dim;
   guint n_clients;
@@ -232,7 +232,7 @@ typedef struct
 
 static const Pattern patterns[N_PATTERNS] = {
   { "push 2000 x 64", "push/2000x64", 2000, 64, 4 }, /* the batch of a trainer */
-  { "push 1 x 16", "push/1x16", 1, 16, 8 }, /* 64 bytes, for the fixed cost of a push_set */
+  { "push 1 x 16", "push/1x16", 1, 16, 8 },          /* 64 bytes, for the fixed cost of a push */
 };
 
 typedef struct
@@ -257,7 +257,7 @@ pusher_free (gpointer data)
 
 /* Creates a client; NULL with an error. */
 static Pusher *
-pusher_new (const Pushes *pushes, const TpsLookupServer *server, guint transport, guint number,
+pusher_new (const Pushes *pushes, const TpsServed *server, guint transport, guint number,
             GError **error)
 {
   const Pattern *pattern = pushes->pattern;
@@ -271,7 +271,7 @@ pusher_new (const Pushes *pushes, const TpsLookupServer *server, guint transport
   tps_lookup_id_source_draw (source, client->ids, N_SETS * pattern->n_ids);
   for (gsize i = 0; i < pattern->n_ids * pattern->dim; i++)
     client->values[i] = -1;
-  client->tables = tps_lookup_server_connect (server, transport, NULL, error);
+  client->tables = tps_lookup_server_connect (server, transport, error);
   if (client->tables != NULL)
     return client;
   pusher_free (client);
@@ -286,16 +286,16 @@ push_set (gpointer data, GError **error)
   const gint64 *ids = client->ids + client->set++ % N_SETS * pattern->n_ids;
 
   return tps_remote_tables_apply_rows_sync (
-      client->tables, pattern->table, tps_lookup_view_ids (ids, pattern->n_ids),
-      tps_lookup_view_rows (client->values, pattern->n_ids, pattern->dim),
-      tps_clock_now_ns () + TPS_LOOKUP_CALL_NS, error);
+      client->tables, pattern->table, tps_view_ids (ids, pattern->n_ids),
+      tps_view_rows (client->values, pattern->n_ids, pattern->dim), tps_served_get_deadline (),
+      error);
 }
 
 /* -- the table -- */
 
 /* Creates the table of pattern number `i`. */
 static gboolean
-pushes_prepare (Pushes *pushes, const TpsLookupServer *server, guint i, gsize n_rows,
+pushes_prepare (Pushes *pushes, const TpsServed *server, guint i, gsize n_rows,
                 const TpsTablePlace *place, GError **error)
 {
   TpsLookupTable table = {
@@ -311,20 +311,20 @@ pushes_prepare (Pushes *pushes, const TpsLookupServer *server, guint i, gsize n_
 static gboolean
 sum_up (const Pushes *pushes, TpsRemoteTables *tables, gdouble *sum, GError **error)
 {
-  g_autofree gint64 *ids = g_new (gint64, TPS_LOOKUP_ROWS_AT_ONCE);
+  g_autofree gint64 *ids = g_new (gint64, TPS_SERVED_ROWS_AT_ONCE);
 
   *sum = 0;
-  for (gsize first = 0; first < pushes->n_rows; first += TPS_LOOKUP_ROWS_AT_ONCE)
+  for (gsize first = 0; first < pushes->n_rows; first += TPS_SERVED_ROWS_AT_ONCE)
     {
-      gsize n = MIN (TPS_LOOKUP_ROWS_AT_ONCE, pushes->n_rows - first);
+      gsize n = MIN (TPS_SERVED_ROWS_AT_ONCE, pushes->n_rows - first);
       g_auto (TpsTensor) rows = { 0 };
       const gfloat *elements;
 
       for (gsize i = 0; i < n; i++)
         ids[i] = (gint64) (first + i);
-      if (!tps_remote_tables_lookup_rows_sync (
-              tables, pushes->pattern->table, tps_lookup_view_ids (ids, n),
-              tps_clock_now_ns () + TPS_LOOKUP_CALL_NS, &rows, error))
+      if (!tps_remote_tables_lookup_rows_sync (tables, pushes->pattern->table,
+                                               tps_view_ids (ids, n), tps_served_get_deadline (),
+                                               &rows, error))
         return FALSE;
       elements = tps_tensor_data (&rows);
       for (gsize i = 0; i < n * pushes->pattern->dim; i++)
@@ -334,11 +334,11 @@ sum_up (const Pushes *pushes, TpsRemoteTables *tables, gdouble *sum, GError **er
 }
 
 static gboolean
-check_table (const Pushes *pushes, const TpsLookupServer *server, guint transport, GError **error)
+check_table (const Pushes *pushes, const TpsServed *server, guint transport, GError **error)
 {
   const Pattern *pattern = pushes->pattern;
   gdouble expected = (gdouble) pushes->n_pushes * (gdouble) (pattern->n_ids * pattern->dim);
-  g_autoptr (TpsRemoteTables) tables = tps_lookup_server_connect (server, transport, NULL, error);
+  g_autoptr (TpsRemoteTables) tables = tps_lookup_server_connect (server, transport, error);
   gdouble sum;
 
   if (tables == NULL || !sum_up (pushes, tables, &sum, error))
@@ -354,7 +354,7 @@ check_table (const Pushes *pushes, const TpsLookupServer *server, guint transpor
 /* Pushes for `seconds`, and compares the sum of the table with that of all pushes. `*load` receives
  * the rates. INTERNAL (another sum). */
 static gboolean
-pushes_run (Pushes *pushes, const TpsLookupServer *server, guint transport, gdouble seconds,
+pushes_run (Pushes *pushes, const TpsServed *server, guint transport, gdouble seconds,
             TpsLookupLoad *load, GError **error)
 {
   g_autoptr (GPtrArray) clients = g_ptr_array_new_with_free_func (pusher_free);
@@ -401,7 +401,7 @@ typedef struct
 
 typedef struct
 {
-  const TpsLookupServer *server;
+  const TpsServed *server;
   SmallShape shape;
   TpsLookupIdSource *source;
   /* [n_rows], the pushes to each row; a push adds 1 to every element of its row */
@@ -429,7 +429,7 @@ small_name (SmallKind kind)
 
 /* Creates a table of zeros on `server`, which must outlive the result. */
 static Small *
-small_new (const TpsLookupServer *server, const SmallShape *shape, GError **error)
+small_new (const TpsServed *server, const SmallShape *shape, GError **error)
 {
   TpsLookupTable table = {
     .name = SMALL_TABLE, .n_rows = shape->n_rows, .dim = shape->dim, .place = &shape->place
@@ -462,23 +462,17 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (Small, small_free)
 
 /* -- the calls -- */
 
-static gint64
-get_deadline (void)
-{
-  return tps_clock_now_ns () + TPS_LOOKUP_CALL_NS;
-}
-
 static gboolean
 call_empty (Caller *caller, G_GNUC_UNUSED gint64 id, G_GNUC_UNUSED TpsTensor *row, GError **error)
 {
-  return tps_remote_remove (caller->client, "missing", get_deadline (), error);
+  return tps_remote_remove (caller->client, "missing", tps_served_get_deadline (), error);
 }
 
 static gboolean
 look_up (Caller *caller, gint64 id, TpsTensor *row, GError **error)
 {
-  return tps_remote_tables_lookup_rows_sync (
-      caller->tables, SMALL_TABLE, tps_lookup_view_ids (&id, 1), get_deadline (), row, error);
+  return tps_remote_tables_lookup_rows_sync (caller->tables, SMALL_TABLE, tps_view_ids (&id, 1),
+                                             tps_served_get_deadline (), row, error);
 }
 
 static gboolean
@@ -486,9 +480,9 @@ push (Caller *caller, gint64 id, G_GNUC_UNUSED TpsTensor *row, GError **error)
 {
   const Small *small = caller->small;
 
-  return tps_remote_tables_apply_rows_sync (
-      caller->tables, SMALL_TABLE, tps_lookup_view_ids (&id, 1),
-      tps_lookup_view_rows (small->gradient, 1, small->shape.dim), get_deadline (), error);
+  return tps_remote_tables_apply_rows_sync (caller->tables, SMALL_TABLE, tps_view_ids (&id, 1),
+                                            tps_view_rows (small->gradient, 1, small->shape.dim),
+                                            tps_served_get_deadline (), error);
 }
 
 typedef gboolean (*Call) (Caller *caller, gint64 id, TpsTensor *row, GError **error);
@@ -545,12 +539,13 @@ small_run (Small *small, SmallKind kind, guint transport, GError **error)
   g_autoptr (GArray) ms = g_array_new (FALSE, FALSE, sizeof (gdouble));
   g_autoptr (TpsClient) client = NULL;
   g_autoptr (TpsRemoteTables) tables = NULL;
+  TpsClientOptions options = { .address = small->server->addresses[transport] };
   Caller caller = { .small = small };
 
   if (kind == SMALL_EMPTY)
-    caller.client = client = tps_lookup_server_connect_client (small->server, transport, error);
+    caller.client = client = tps_client_new (&options, error);
   else
-    caller.tables = tables = tps_lookup_server_connect (small->server, transport, NULL, error);
+    caller.tables = tables = tps_lookup_server_connect (small->server, transport, error);
   if ((client == NULL && tables == NULL) || !make_calls (&caller, kind, ms, error))
     return NULL;
   return g_steal_pointer (&ms);

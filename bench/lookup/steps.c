@@ -288,8 +288,8 @@ make_query (const TpsLookupBags *bags, const gint64 *offsets, const gchar *table
   const gint64 *ids = tps_lookup_bags_get_ids (bags, batch % shape->n_sets);
 
   return (TpsBagQuery) { .table = table,
-                         .indices = tps_lookup_view_ids (ids, shape->n_bags * shape->bag_length),
-                         .offsets = tps_lookup_view_ids (offsets, shape->n_bags),
+                         .indices = tps_view_ids (ids, shape->n_bags * shape->bag_length),
+                         .offsets = tps_view_ids (offsets, shape->n_bags),
                          .pooling = TPS_POOLING_SUM };
 }
 
@@ -316,7 +316,7 @@ typedef struct
 } Stepper;
 
 static gboolean
-make_table (const TpsLookupServer *server, const Work *work, const TpsLookupShape *shape,
+make_table (const TpsServed *server, const Work *work, const TpsLookupShape *shape,
             const TpsTablePlace *place, GError **error)
 {
   TpsOptimizerSpec optimizer = tps_optimizer_spec (work->optimizer, LEARNING_RATE);
@@ -345,7 +345,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (Stepper, stepper_free)
 /* Connects a client, and creates and fills the tables of all works. `bags` and `gradients` [n_bags,
  * dim] are borrowed. */
 static Stepper *
-stepper_new (const TpsLookupServer *server, const TpsLookupBags *bags, const gfloat *gradients,
+stepper_new (const TpsServed *server, const TpsLookupBags *bags, const gfloat *gradients,
              const TpsTablePlace *place, GError **error)
 {
   g_autoptr (Stepper) stepper = g_new0 (Stepper, 1);
@@ -357,7 +357,7 @@ stepper_new (const TpsLookupServer *server, const TpsLookupBags *bags, const gfl
   for (guint i = 0; i < N_WORKS; i++)
     if (!make_table (server, &works[i], shape, place, error))
       return NULL;
-  stepper->tables = tps_lookup_server_connect (server, 0, NULL, error);
+  stepper->tables = tps_lookup_server_connect (server, 0, error);
   return stepper->tables != NULL ? g_steal_pointer (&stepper) : NULL;
 }
 
@@ -368,8 +368,8 @@ look_up_bags (Stepper *stepper, const TpsBagQuery *query, GError **error)
 {
   TpsTensor output = { 0 };
 
-  if (!tps_remote_tables_lookup_bags_sync (
-          stepper->tables, query, 1, tps_clock_now_ns () + TPS_LOOKUP_CALL_NS, &output, error))
+  if (!tps_remote_tables_lookup_bags_sync (stepper->tables, query, 1, tps_served_get_deadline (),
+                                           &output, error))
     return FALSE;
   tps_tensor_move (&stepper->output, &output);
   return TRUE;
@@ -381,11 +381,11 @@ push_bags (Stepper *stepper, const TpsBagQuery *query, GError **error)
   const TpsLookupShape *shape = &stepper->bags->shape;
   TpsBagGradient gradient = {
     .query = *query,
-    .gradient = tps_lookup_view_rows (stepper->gradients, shape->n_bags, shape->dim),
+    .gradient = tps_view_rows (stepper->gradients, shape->n_bags, shape->dim),
   };
 
   return tps_remote_tables_apply_bags_sync (stepper->tables, &gradient, 1,
-                                            tps_clock_now_ns () + TPS_LOOKUP_CALL_NS, error);
+                                            tps_served_get_deadline (), error);
 }
 
 /* -- runs -- */
@@ -398,8 +398,8 @@ sum_up_samples (Stepper *stepper, const Work *work, gdouble *sum, GError **error
   g_auto (TpsTensor) rows = { 0 };
 
   if (!tps_remote_tables_lookup_rows_sync (stepper->tables, work->table,
-                                           tps_lookup_view_ids (bags->ids, bags->n_samples),
-                                           tps_clock_now_ns () + TPS_LOOKUP_CALL_NS, &rows, error))
+                                           tps_view_ids (bags->ids, bags->n_samples),
+                                           tps_served_get_deadline (), &rows, error))
     return FALSE;
   *sum = sum_up (tps_tensor_data (&rows), bags->n_samples * bags->shape.dim);
   return TRUE;
@@ -485,8 +485,8 @@ look_up_there (DeviceCaller *caller, gsize batch, gboolean *is_there, GError **e
   TpsBagQuery query = make_query (caller->bags, caller->offsets, caller->table, batch);
   g_auto (TpsTensor) result = { 0 };
 
-  if (!tps_remote_tables_lookup_bags_sync (
-          caller->tables, &query, 1, tps_clock_now_ns () + TPS_LOOKUP_CALL_NS, &result, error))
+  if (!tps_remote_tables_lookup_bags_sync (caller->tables, &query, 1, tps_served_get_deadline (),
+                                           &result, error))
     return FALSE;
   *is_there = tps_device_memory_of_tensor (&result) != NULL;
   return take (caller, &result, error);
@@ -526,7 +526,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (DeviceCaller, device_caller_free)
 /* Connects a client to `table`, which must be filled. With ON_DEVICE, repeats lookups
  * until the first result is in memory of the device. `bags` and `table` are borrowed. */
 static DeviceCaller *
-device_caller_new (const TpsLookupServer *server, const TpsLookupBags *bags, const gchar *table,
+device_caller_new (const TpsServed *server, const TpsLookupBags *bags, const gchar *table,
                    TpsDevice *device, Way way, GError **error)
 {
   g_autoptr (DeviceCaller) caller = g_new0 (DeviceCaller, 1);
@@ -535,7 +535,7 @@ device_caller_new (const TpsLookupServer *server, const TpsLookupBags *bags, con
   caller->bags = bags;
   caller->table = table;
   caller->offsets = make_offsets (&bags->shape);
-  caller->tables = tps_lookup_server_connect (server, 0, lookup_device, error);
+  caller->tables = tps_served_connect (server->addresses[0], NULL, lookup_device, error);
   if (caller->tables == NULL)
     return NULL;
   caller->stream = device->ops->stream_new (device, error);

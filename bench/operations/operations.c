@@ -10,9 +10,8 @@
 #include <string.h>
 
 #include "bench/engine/benchmark.h"
-#include "bench/process/child.h"
-#include "bench/process/runfiles.h"
-#include "plugin/client/remote_tables.h"
+#include "bench/served/callers.h"
+#include "bench/served/served.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
@@ -263,11 +262,7 @@ typedef struct
 
 #define N_ROWS 100000 /* rows of "table0"; other tables have one row */
 
-#define PROGRAM "plugin/app/thriftps_server"
 #define DIM 16
-/* the timeout of every call, which no call reaches */
-#define CALL_NS G_GINT64_CONSTANT (60000000000)
-#define LISTENING "listening on "
 #define CLIENT "bench"
 
 /* No client reaches these limits, but calls are charged to them. */
@@ -281,21 +276,21 @@ static const gchar rules_text[] =
 
 typedef struct
 {
-  TpsChild *child;
-  gchar *address;
-  gchar *http;
-  gchar *token;
+  TpsServed *served; /* the first address is for clients, the second for HTTP */
+  gchar *token;      /* for clients; NULL with the defaults */
 } Server;
 
 /* ---- the process ---------------------------------------------------------------------------- */
 
 /* Obtains a token from the program, and the line of the token file with its hash. */
 static gboolean
-make_token (Server *server, TpsSupervisor *supervisor, gchar *program, gchar **line, GError **error)
+make_token (Server *server, TpsSupervisor *supervisor, gchar **line, GError **error)
 {
+  g_autofree gchar *program = tps_served_find (NULL, error);
   gchar make_flag[] = "--make-token=" CLIENT;
   gchar *argv[] = { program, make_flag, NULL };
-  g_autoptr (TpsChild) child = tps_child_start (supervisor, "token", argv, error);
+  g_autoptr (TpsChild) child = program != NULL ? tps_child_start (supervisor, "token", argv, error)
+                                               : NULL;
   g_autofree gchar *text = child != NULL ? tps_child_receive_all (child, error) : NULL;
   g_auto (GStrv) lines = text != NULL ? g_strsplit (text, "\n", 2) : NULL;
 
@@ -315,7 +310,7 @@ add_everything (Server *server, TpsSupervisor *supervisor, const ServerOptions *
   g_autofree gchar *tokens = g_strdup_printf ("%s/%s.tokens", options->folder, options->name);
   gchar sampling[G_ASCII_DTOSTR_BUF_SIZE];
 
-  if (!make_token (server, supervisor, argv->pdata[0], &line, error)
+  if (!make_token (server, supervisor, &line, error)
       || !g_file_set_contents (rules, rules_text, -1, error)
       || !g_file_set_contents (tokens, line, -1, error))
     return FALSE;
@@ -329,118 +324,37 @@ add_everything (Server *server, TpsSupervisor *supervisor, const ServerOptions *
   return TRUE;
 }
 
-static gboolean
-start_process (Server *server, TpsSupervisor *supervisor, const ServerOptions *options,
-               GError **error)
-{
-  g_autoptr (GPtrArray) argv = g_ptr_array_new_with_free_func (g_free);
-  gchar *path = tps_bench_find_file (PROGRAM, error);
-
-  if (path == NULL)
-    return FALSE;
-  g_ptr_array_add (argv, path);
-  g_ptr_array_add (argv, g_strconcat ("--listen=", server->address, NULL));
-  g_ptr_array_add (argv, g_strdup ("--log-level=error"));
-  g_ptr_array_add (argv, g_strdup_printf ("--io-threads=%d", options->n_io_threads));
-  if (options->collector != NULL && !add_everything (server, supervisor, options, argv, error))
-    return FALSE;
-  g_ptr_array_add (argv, NULL);
-  server->child = tps_child_start (supervisor, options->name, (gchar **) argv->pdata, error);
-  return server->child != NULL;
-}
-
-/* Receives a line for the socket and, with HTTP, a line for HTTP. */
-static gboolean
-receive_addresses (Server *server, gboolean has_http, GError **error)
-{
-  g_autofree gchar *socket = tps_child_receive (server->child, error);
-  g_autofree gchar *http = socket != NULL && has_http ? tps_child_receive (server->child, error)
-                                                      : NULL;
-
-  if (socket == NULL || (has_http && http == NULL))
-    return FALSE;
-  if (!has_http)
-    return TRUE;
-  if (!g_str_has_prefix (http, LISTENING))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "unexpected output of thriftps_server: %s",
-                   http);
-      return FALSE;
-    }
-  server->http = g_strdup (http + sizeof LISTENING - 1);
-  return TRUE;
-}
-
 /* Closes the pipes to the process, and frees the server. */
 static void
 server_free (Server *server)
 {
-  g_clear_pointer (&server->child, tps_child_free);
-  g_free (server->address);
-  g_free (server->http);
+  g_clear_pointer (&server->served, tps_served_free);
   g_free (server->token);
   g_free (server);
 }
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Server, server_free)
 
-/* Starts a server and waits until it listens. The supervisor terminates the process. UNAVAILABLE,
- * ABORTED, and those of files. */
+/* Starts a server and waits until it listens. The supervisor terminates the process. */
 static Server *
 server_start (TpsSupervisor *supervisor, const ServerOptions *options, GError **error)
 {
   g_autoptr (Server) server = g_new0 (Server, 1);
+  g_autoptr (GPtrArray) flags = g_ptr_array_new_with_free_func (g_free);
+  gboolean is_on = options->collector != NULL;
 
-  server->address = g_strdup_printf ("unix:%s/%s.sock", options->folder, options->name);
-  if (!start_process (server, supervisor, options, error)
-      || !receive_addresses (server, options->collector != NULL, error))
+  g_ptr_array_add (flags,
+                   g_strdup_printf ("--listen=unix:%s/%s.sock", options->folder, options->name));
+  g_ptr_array_add (flags, g_strdup_printf ("--io-threads=%d", options->n_io_threads));
+  if (is_on && !add_everything (server, supervisor, options, flags, error))
     return NULL;
-  return g_steal_pointer (&server);
-}
-
-/* Returns the CPU time of the server in seconds; NAN if the server has exited. */
-static gdouble
-server_get_cpu (const Server *server)
-{
-  return tps_child_get_cpu (server->child);
-}
-
-/* Return the HTTP address of the server, and the token for clients. NULL with the defaults. */
-static const gchar *
-server_get_http (const Server *server)
-{
-  return server->http;
-}
-
-static const gchar *
-server_get_token (const Server *server)
-{
-  return server->token;
+  g_ptr_array_add (flags, NULL);
+  server->served = tps_served_start (supervisor, options->name, NULL, (gchar **) flags->pdata,
+                                     is_on ? 2 : 1, error);
+  return server->served != NULL ? g_steal_pointer (&server) : NULL;
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */
-
-static TpsRemoteTables *
-make_client (const Server *server, GError **error)
-{
-  const gchar *address = server->address;
-  TpsRemoteTablesOptions options = { .addresses = &address,
-                                     .n_addresses = 1,
-                                     .token = server->token };
-
-  return tps_remote_tables_new (&options, error);
-}
-
-/* Connects a client, which has its own connection and knows all tables. */
-static TpsRemoteTables *
-server_connect (const Server *server, GError **error)
-{
-  g_autoptr (TpsRemoteTables) tables = make_client (server, error);
-
-  if (tables == NULL || !tps_remote_tables_discover (tables, tps_clock_now_ns () + CALL_NS, error))
-    return NULL;
-  return g_steal_pointer (&tables);
-}
 
 static gboolean
 check_row (const TpsTensor *row, GError **error)
@@ -458,22 +372,13 @@ check_row (const TpsTensor *row, GError **error)
 }
 
 static gboolean
-look_up_in (TpsRemoteTables *tables, const gchar *table, gint64 id, GError **error)
+look_up (TpsRemoteTables *tables, const gchar *table, gint64 id, GError **error)
 {
-  TpsTensorView view = { { TPS_DTYPE_INT64, 1, { 1 } }, &id };
   g_auto (TpsTensor) row = { 0 };
 
-  return tps_remote_tables_lookup_rows_sync (tables, table, view, tps_clock_now_ns () + CALL_NS,
-                                             &row, error)
+  return tps_remote_tables_lookup_rows_sync (tables, table, tps_view_ids (&id, 1),
+                                             tps_served_get_deadline (), &row, error)
          && check_row (&row, error);
-}
-
-/* Looks up one row of "table0" and checks it. `id` is below N_ROWS. INTERNAL (another
- * value than 0). */
-static gboolean
-look_up (TpsRemoteTables *tables, gint64 id, GError **error)
-{
-  return look_up_in (tables, "table0", id, error);
 }
 
 static gboolean
@@ -485,15 +390,16 @@ make_table (TpsRemoteTables *tables, guint i, GError **error)
 
   tps_table_spec_init (&spec, name, i == 0 ? N_ROWS : 1, DIM);
   spec.initializer.kind = TPS_INITIALIZER_ZEROS;
-  return tps_remote_tables_create (tables, &spec, &placement, tps_clock_now_ns () + CALL_NS, error)
-         && look_up_in (tables, name, 0, error);
+  return tps_remote_tables_create (tables, &spec, &placement, tps_served_get_deadline (), error)
+         && look_up (tables, name, 0, error);
 }
 
 /* Creates `n` tables of zeros, from "table0" on, and looks up one row of each table. */
 static gboolean
-server_make_tables (const Server *server, guint n, GError **error)
+make_tables (const Server *server, guint n, GError **error)
 {
-  g_autoptr (TpsRemoteTables) tables = make_client (server, error);
+  g_autoptr (TpsRemoteTables)
+      tables = tps_served_connect (server->served->addresses[0], server->token, NULL, error);
 
   for (guint i = 0; tables != NULL && i < n; i++)
     if (!make_table (tables, i, error))
@@ -571,125 +477,82 @@ static const TpsQuantity calls = { "", "calls/s" }, cpu = { " CPU of the server"
 typedef struct
 {
   TpsRemoteTables *tables;
-  guint seed;
-  gint64 n_calls;
-  GArray *ms; /* of gdouble, the duration of each call */
-  GError *error;
-  TpsThread thread;
+  GRand *dice;
 } Client;
 
-static gpointer
-call (gpointer data)
+static void
+client_free (gpointer data)
 {
   Client *client = data;
-  g_autoptr (GRand) dice = g_rand_new_with_seed (client->seed);
 
-  for (gint64 i = 0; i < client->n_calls; i++)
+  g_clear_pointer (&client->tables, tps_remote_tables_free);
+  g_rand_free (client->dice);
+  g_free (client);
+}
+
+static gboolean
+look_up_any (gpointer data, GError **error)
+{
+  Client *client = data;
+
+  return look_up (client->tables, "table0", g_rand_int_range (client->dice, 0, N_ROWS), error);
+}
+
+/* Connects the clients of a row; NULL with an error. */
+static GPtrArray *
+connect_all (const Server *server, guint n, GError **error)
+{
+  g_autoptr (GPtrArray) clients = g_ptr_array_new_with_free_func (client_free);
+
+  for (guint i = 0; i < n; i++)
     {
-      gint64 start_ns = tps_clock_now_ns ();
-      gdouble took_ms;
+      Client *client = g_new0 (Client, 1);
 
-      if (!look_up (client->tables, g_rand_int_range (dice, 0, N_ROWS), &client->error))
+      g_ptr_array_add (clients, client);
+      client->dice = g_rand_new_with_seed (i + 1);
+      client->tables = tps_served_connect (server->served->addresses[0], server->token, NULL,
+                                           error);
+      if (client->tables == NULL)
         return NULL;
-      took_ms = (gdouble) (tps_clock_now_ns () - start_ns) / 1e6;
-      g_array_append_val (client->ms, took_ms);
     }
-  return NULL;
-}
-
-static gboolean
-connect_all (const Server *server, Client *clients, guint n, gint64 n_calls, GError **error)
-{
-  for (guint i = 0; i < n; i++)
-    {
-      clients[i].seed = i + 1;
-      clients[i].n_calls = MAX (n_calls / n, 1);
-      clients[i].ms = g_array_new (FALSE, FALSE, sizeof (gdouble));
-      clients[i].tables = server_connect (server, error);
-      if (clients[i].tables == NULL)
-        return FALSE;
-    }
-  return TRUE;
-}
-
-/* Runs the calls of all clients. Returns the seconds of wall time. */
-static gdouble
-run_all (Client *clients, guint n)
-{
-  gint64 start_ns = tps_clock_now_ns ();
-
-  for (guint i = 0; i < n; i++)
-    tps_sync_check (pthread_create (&clients[i].thread, NULL, call, &clients[i]));
-  for (guint i = 0; i < n; i++)
-    tps_sync_check (pthread_join (clients[i].thread, NULL));
-  return (gdouble) (tps_clock_now_ns () - start_ns) / 1e9;
-}
-
-/* Returns FALSE with the first error of a client. */
-static gboolean
-check_all (Client *clients, guint n, GError **error)
-{
-  for (guint i = 0; i < n; i++)
-    if (clients[i].error != NULL)
-      {
-        g_propagate_error (error, g_steal_pointer (&clients[i].error));
-        return FALSE;
-      }
-  return TRUE;
-}
-
-static void
-clear_all (Client *clients, guint n)
-{
-  for (guint i = 0; i < n; i++)
-    {
-      g_clear_pointer (&clients[i].tables, tps_remote_tables_free);
-      g_clear_pointer (&clients[i].ms, g_array_unref);
-      g_clear_error (&clients[i].error);
-    }
+  return g_steal_pointer (&clients);
 }
 
 /* ---- tasks ---------------------------------------------------------------------------------- */
 
-static void
-add_figures (const Bench *bench, const gchar *system, const Row *row, const Client *clients,
-             gdouble seconds, gdouble cpu_s)
-{
-  gdouble n_calls = (gdouble) clients[0].n_calls * row->n_clients;
-
-  tps_figures_add (bench->figures, system, row->name, &calls, n_calls / seconds);
-  tps_figures_add (bench->figures, system, row->name, &cpu, cpu_s * 1e6 / n_calls);
-  for (guint i = 0; i < row->n_clients; i++)
-    tps_figures_add_all (bench->figures, system, row->name, &latency, clients[i].ms);
-}
-
 static gboolean
-measure (Bench *bench, Case which, const Row *row, Client *clients, gboolean is_warm_up,
-         GError **error)
+measure (Bench *bench, Case which, const Row *row, gboolean is_warm_up, GError **error)
 {
-  Server *server = bench->servers[which == OFF ? OFF : ON];
-  gdouble cpu_s, seconds;
+  const Server *server = bench->servers[which == OFF ? OFF : ON];
+  g_autoptr (GPtrArray) clients = connect_all (server, row->n_clients, error);
+  gint64 n_calls = MAX (bench->options.n_calls / row->n_clients, 1);
+  gdouble cpu_s = tps_child_get_cpu (server->served->child);
+  g_autoptr (GArray) all = NULL;
+  g_autoptr (GArray) ms = NULL;
 
-  if (!connect_all (server, clients, row->n_clients, bench->options.n_calls, error))
+  if (clients == NULL)
     return FALSE;
-  cpu_s = server_get_cpu (server);
-  seconds = run_all (clients, row->n_clients);
-  cpu_s = server_get_cpu (server) - cpu_s;
-  if (!check_all (clients, row->n_clients, error))
-    return FALSE;
-  if (!is_warm_up)
-    add_figures (bench, case_names[which], row, clients, seconds, cpu_s);
+  all = tps_callers_stop (tps_callers_start (clients->pdata, clients->len, look_up_any, n_calls, 0),
+                          error);
+  cpu_s = tps_child_get_cpu (server->served->child) - cpu_s;
+  if (all == NULL || is_warm_up)
+    return all != NULL;
+  ms = tps_calls_get_ms (all);
+  tps_figures_add (bench->figures, case_names[which], row->name, &calls,
+                   all->len / tps_calls_get_span (all));
+  tps_figures_add (bench->figures, case_names[which], row->name, &cpu, cpu_s * 1e6 / all->len);
+  tps_figures_add_all (bench->figures, case_names[which], row->name, &latency, ms);
   return TRUE;
 }
 
 static gboolean
-measure_scraped (Bench *bench, const Row *row, Client *clients, gboolean is_warm_up, GError **error)
+measure_scraped (Bench *bench, const Row *row, gboolean is_warm_up, GError **error)
 {
   const Server *server = bench->servers[ON];
   g_autoptr (GArray) ms = g_array_new (FALSE, FALSE, sizeof (gdouble));
-  Scraper *scraper = scraper_start (server_get_http (server), server_get_token (server),
+  Scraper *scraper = scraper_start (server->served->addresses[1], server->token,
                                     bench->options.scrape_ms);
-  gboolean ok = measure (bench, SCRAPED, row, clients, is_warm_up, error);
+  gboolean ok = measure (bench, SCRAPED, row, is_warm_up, error);
 
   if (!scraper_stop (scraper, ms, &bench->n_series, ok ? error : NULL) || !ok)
     return FALSE;
@@ -699,17 +562,12 @@ measure_scraped (Bench *bench, const Row *row, Client *clients, gboolean is_warm
 }
 
 static gboolean
-run_case (gpointer data, gpointer system, gpointer row_data, gboolean is_warm_up, GError **error)
+run_case (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GError **error)
 {
-  Bench *bench = data;
-  const Row *row = row_data;
   Case which = (Case) GPOINTER_TO_UINT (system);
-  g_autofree Client *clients = g_new0 (Client, row->n_clients);
-  gboolean ok = which == SCRAPED ? measure_scraped (bench, row, clients, is_warm_up, error)
-                                 : measure (bench, which, row, clients, is_warm_up, error);
 
-  clear_all (clients, row->n_clients);
-  return ok;
+  return which == SCRAPED ? measure_scraped (data, row, is_warm_up, error)
+                          : measure (data, which, row, is_warm_up, error);
 }
 
 /* ---- the benchmark -------------------------------------------------------------------------- */
@@ -761,9 +619,8 @@ prepare (gpointer user_data, TpsBenchRun *run, GError **error)
   guint n_tables = (guint) bench->options.n_tables;
 
   bench->figures = run->figures;
-  if (!start_servers (bench, run, error)
-      || !server_make_tables (bench->servers[OFF], n_tables, error)
-      || !server_make_tables (bench->servers[ON], n_tables, error))
+  if (!start_servers (bench, run, error) || !make_tables (bench->servers[OFF], n_tables, error)
+      || !make_tables (bench->servers[ON], n_tables, error))
     return FALSE;
   for (guint i = 0; i < G_N_ELEMENTS (bench->rows); i++)
     add_row (bench, run->engine, &bench->rows[i]);

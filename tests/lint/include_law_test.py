@@ -117,7 +117,7 @@ LAYERS = (
     "plugin/app",
     "plugin/trainer",
     "bench/process bench/report bench/zipf",
-    "bench/engine",
+    "bench/engine bench/served",
     "bench/world",
     "bench/all_reduce bench/batch_update bench/ddp_rpc bench/dlrm bench/durability "
     "bench/gpu_bundle bench/lookup bench/metrics bench/operations bench/parameter_server "
