@@ -27,8 +27,8 @@ TpsCallers *tps_callers_start (gpointer const *clients, guint n, TpsMakeCall cal
                                gdouble seconds);
 
 /* Tells all clients to end after their running call, if they have no limit; waits for their end,
- * and frees the callers. Returns all calls, an array of TpsCallTime that the caller owns; NULL with the
- * first error of a client. Blocks. */
+ * and frees the callers. Returns all calls, an array of TpsCallTime that the caller owns; NULL with
+ * the first error of a client. Blocks. */
 GArray *tps_callers_stop (TpsCallers *callers, GError **error);
 
 /* Returns the durations of calls in milliseconds, an array of gdouble that the caller owns. */
