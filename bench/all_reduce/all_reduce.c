@@ -8,13 +8,16 @@
  * data of one rank. Every system checks a sum before the timed calls. */
 
 #include <stdio.h>
+#include <string.h>
 
 #include "bench/all_reduce/rank.h"
-#include "bench/all_reduce/system.h"
 #include "bench/engine/benchmark.h"
+#include "bench/process/child.h"
 #include "bench/process/python.h"
+#include "bench/process/runfiles.h"
 #include "bench/report/figures.h"
 #include "plugin/plugin.h"
+#include "runtime/base/error.h"
 
 #define NAME "all_reduce"
 #define PEER "pytorch"
@@ -27,52 +30,227 @@
 #define USUAL_BYTES_PER_S 1e9
 #define USUAL_WARM_UP_S 0.1
 
-static struct
+/* A system under test and its processes: one process for each rank, or a single process. */
+
+/* The systems. */
+typedef enum
+{
+  TPS_ALL_REDUCE_PLACED,  /* our group; the data are in its memory */
+  TPS_ALL_REDUCE_SHARED,  /* our group; other data, through shared memory */
+  TPS_ALL_REDUCE_TCP,     /* our group, through sockets */
+  TPS_ALL_REDUCE_PYTORCH, /* torch.distributed with Gloo */
+  TPS_ALL_REDUCE_MEMORY,  /* the limit of memory, see tps_all_reduce_run_limit() */
+} Kind;
+
+#define TPS_ALL_REDUCE_N_KINDS 5
+
+#define PEER_SCRIPT "bench/peers/pytorch_all_reduce.py"
+
+typedef struct
+{
+  Kind kind;
+  GPtrArray *children; /* of TpsChild */
+  gchar *version;
+} System;
+
+static const struct
+{
+  const gchar *name;
+  const gchar *role; /* the role of our program; NULL = none */
+} kinds[TPS_ALL_REDUCE_N_KINDS] = {
+  [TPS_ALL_REDUCE_PLACED] = { "in place", "placed" },
+  [TPS_ALL_REDUCE_SHARED] = { "shared memory", "shared" },
+  [TPS_ALL_REDUCE_TCP] = { "tcp", "tcp" },
+  [TPS_ALL_REDUCE_PYTORCH] = { "pytorch", NULL },
+  [TPS_ALL_REDUCE_MEMORY] = { "memory", "limit" },
+};
+
+static const gchar *
+kind_name (Kind kind)
+{
+  return kinds[kind].name;
+}
+
+/* -- processes -- */
+
+static GStrv
+make_argv (Kind kind, guint rank, guint size, const gchar *store, GError **error)
+{
+  g_autoptr (GStrvBuilder) argv = g_strv_builder_new ();
+  g_autofree gchar *found = kind == TPS_ALL_REDUCE_PYTORCH
+                                ? tps_bench_find_file (PEER_SCRIPT, error)
+                                : tps_bench_find_program ();
+  g_autofree gchar *role_flag = g_strdup_printf ("--role=%s", kinds[kind].role);
+  g_autofree gchar *rank_flag = g_strdup_printf ("--rank=%u", rank);
+  g_autofree gchar *size_flag = g_strdup_printf ("--ranks=%u", size);
+  g_autofree gchar *store_flag = g_strdup_printf ("--store=%s", store);
+
+  if (found == NULL)
+    return NULL;
+  if (kind == TPS_ALL_REDUCE_PYTORCH)
+    g_strv_builder_add_many (argv, tps_bench_find_python (), found, rank_flag, size_flag,
+                             store_flag, NULL);
+  else
+    g_strv_builder_add_many (argv, found, role_flag, rank_flag, size_flag, store_flag, NULL);
+  return g_strv_builder_end (argv);
+}
+
+static void
+free_child (gpointer child)
+{
+  tps_child_free (child);
+}
+
+static gboolean
+start_child (System *system, TpsSupervisor *supervisor, guint rank, guint size, const gchar *store,
+             GError **error)
+{
+  g_auto (GStrv) argv = make_argv (system->kind, rank, size, store, error);
+  g_autofree gchar *name = g_strdup_printf ("%s, rank %u", kinds[system->kind].name, rank);
+  TpsChild *child;
+
+  if (argv == NULL)
+    return FALSE;
+  child = tps_child_start (supervisor, name, argv, error);
+  if (child == NULL)
+    return FALSE;
+  g_ptr_array_add (system->children, child);
+  return TRUE;
+}
+
+/* Receives the first line of each rank, such as "torch 1.13.0". */
+static gboolean
+receive_versions (System *system, GError **error)
+{
+  for (guint i = 0; i < system->children->len; i++)
+    {
+      g_free (system->version);
+      system->version = tps_child_receive_from_script (system->children->pdata[i], error);
+      if (system->version == NULL)
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static void
+system_free (System *system)
+{
+  g_ptr_array_unref (system->children);
+  g_free (system->version);
+  g_free (system);
+}
+
+/* Starts the processes of a system with `size` ranks. `store` is the address of the store of our
+ * ranks, or the path of PyTorch's file store. */
+static System *
+system_start (TpsSupervisor *supervisor, Kind kind, guint size, const gchar *store, GError **error)
+{
+  System *system = g_new0 (System, 1);
+  guint n_children = kind == TPS_ALL_REDUCE_MEMORY ? 1 : size;
+  gboolean ok = TRUE;
+
+  system->kind = kind;
+  system->children = g_ptr_array_new_with_free_func (free_child);
+  for (guint rank = 0; ok && rank < n_children; rank++)
+    ok = start_child (system, supervisor, rank, size, store, error);
+  if (ok && (kind != TPS_ALL_REDUCE_PYTORCH || receive_versions (system, error)))
+    return system;
+  system_free (system);
+  return NULL;
+}
+
+/* Returns the kind of the system. */
+static Kind
+system_get_kind (const System *system)
+{
+  return system->kind;
+}
+
+/* Returns the PyTorch version; NULL for other systems. */
+static const gchar *
+system_get_version (const System *system)
+{
+  return system->version;
+}
+
+/* -- orders -- */
+
+static gdouble
+parse_answer (const System *system, const gchar *answer, GError **error)
+{
+  if (g_str_has_prefix (answer, "ok "))
+    return g_ascii_strtod (answer + strlen ("ok "), NULL);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "%s: %.300s", kinds[system->kind].name,
+               answer);
+  return -1;
+}
+
+/* Returns the seconds of one all-reduce of `n_bytes`, a mean over all calls, on the slowest rank;
+ * negative with an error. */
+static gdouble
+system_run (System *system, gsize n_bytes, guint n_calls, GError **error)
+{
+  g_autofree gchar *order = g_strdup_printf ("%" G_GSIZE_FORMAT " %u", n_bytes, n_calls);
+  gdouble slowest = 0;
+
+  for (guint i = 0; i < system->children->len; i++)
+    if (!tps_child_send (system->children->pdata[i], order, error))
+      return -1;
+  for (guint i = 0; i < system->children->len; i++)
+    {
+      g_autofree gchar *answer = tps_child_receive (system->children->pdata[i], error);
+      gdouble seconds = answer == NULL ? -1 : parse_answer (system, answer, error);
+
+      if (seconds < 0)
+        return -1;
+      slowest = MAX (slowest, seconds);
+    }
+  return slowest / n_calls;
+}
+
+typedef struct
 {
   TpsRunFlags run;
-  gchar *peer;
   gint n_ranks, n_calls;
   gint64 n_bytes;
   gchar *role, *store; /* for child processes */
   gint rank;
-  gchar **given;
-} flags = { .n_ranks = 2 };
+} Options;
 
-static const GOptionEntry entries[] = {
-  { "ranks", 0, 0, G_OPTION_ARG_INT, &flags.n_ranks, "processes, 2 to 64 (2)", "N" },
-  { "bytes", 0, 0, G_OPTION_ARG_INT64, &flags.n_bytes,
-    "a single size, 4 to 1073741824 (default: a table of sizes)", "N" },
-  { "calls", 0, 0, G_OPTION_ARG_INT, &flags.n_calls, "calls per round (depends on the size)", "N" },
-  { "peer", 0, 0, G_OPTION_ARG_STRING, &flags.peer, "pytorch: PyTorch's Gloo with the same sizes",
-    "NAME" },
-  { "role", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &flags.role, NULL, NULL },
-  { "rank", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_INT, &flags.rank, NULL, NULL },
-  { "store", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &flags.store, NULL, NULL },
-  { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
+static Options flags;
+
+#define FIELD(name) G_STRUCT_OFFSET (Options, name)
+
+static const TpsFlag table[] = {
+  { "ranks", G_OPTION_ARG_INT, FIELD (n_ranks), "processes, 2 to 64 (2)", "N", 2, 2, MAX_RANKS },
+  { "bytes", G_OPTION_ARG_INT64, FIELD (n_bytes),
+    "a single size, 4 to 1073741824 (default: a table of sizes)", "N", 0, 4, 1 << 30 },
+  { "calls", G_OPTION_ARG_INT, FIELD (n_calls), "calls per round (depends on the size)", "N", 0, 0,
+    1000000 },
+  { "peer", G_OPTION_ARG_STRING, FIELD (run.peer), "pytorch: PyTorch's Gloo with the same sizes",
+    "NAME", .words = PEER },
+  { "role", G_OPTION_ARG_STRING, FIELD (role) },
+  { "rank", G_OPTION_ARG_INT, FIELD (rank) },
+  { "store", G_OPTION_ARG_STRING, FIELD (store) },
+  { NULL },
+};
+
+static const TpsCommandLine command_line = {
+  NAME,
+  "Measures sums of gradients by processes of this host: in place, through shared memory, through "
+  "sockets,\nnext to the memory traffic of such a sum.",
+  { { table, 0 }, { tps_run_flags, FIELD (run) } },
 };
 
 typedef struct
 {
   TpsPlugin *plugin; /* serves the store through which our ranks join */
   TpsServer *server;
-  GPtrArray *systems;  /* of TpsAllReduceSystem */
+  GPtrArray *systems;  /* of System */
   TpsFigures *figures; /* owned by the run */
   gsize sizes[8];
   guint n_sizes;
 } AllReduce;
-
-static GPtrArray *
-describe (G_GNUC_UNUSED gpointer user_data)
-{
-  GPtrArray *described = g_ptr_array_new_with_free_func (g_free);
-
-  tps_flags_add_number (described, "ranks", flags.n_ranks);
-  tps_flags_add_number (described, "bytes", (gdouble) flags.n_bytes);
-  tps_flags_add_number (described, "calls", flags.n_calls);
-  tps_flags_add_text (described, "peer", flags.peer);
-  tps_flags_add_number (described, "repeats", flags.run.repeats);
-  return described;
-}
 
 /* -- systems -- */
 
@@ -91,13 +269,12 @@ serve_store (AllReduce *bench, const gchar *folder, GError **error)
 }
 
 static gboolean
-start_system (AllReduce *bench, TpsBenchRun *run, TpsAllReduceKind kind, GError **error)
+start_system (AllReduce *bench, TpsBenchRun *run, Kind kind, GError **error)
 {
   g_autofree gchar *file = g_build_filename (run->folder, "torch", NULL);
   const gchar *store = kind == TPS_ALL_REDUCE_PYTORCH ? file
                                                       : tps_server_get_addresses (bench->server)[0];
-  TpsAllReduceSystem *system = tps_all_reduce_system_start (run->supervisor, kind,
-                                                            (guint) flags.n_ranks, store, error);
+  System *system = system_start (run->supervisor, kind, (guint) flags.n_ranks, store, error);
 
   if (system != NULL)
     g_ptr_array_add (bench->systems, system);
@@ -107,8 +284,8 @@ start_system (AllReduce *bench, TpsBenchRun *run, TpsAllReduceKind kind, GError 
 static gboolean
 start_systems (AllReduce *bench, TpsBenchRun *run, GError **error)
 {
-  TpsFigureLimit tcp = { .name = tps_all_reduce_kind_name (TPS_ALL_REDUCE_TCP), .title = "of tcp" };
-  TpsFigureLimit memory = { .name = tps_all_reduce_kind_name (TPS_ALL_REDUCE_MEMORY),
+  TpsFigureLimit tcp = { .name = kind_name (TPS_ALL_REDUCE_TCP), .title = "of tcp" };
+  TpsFigureLimit memory = { .name = kind_name (TPS_ALL_REDUCE_MEMORY),
                             .title = "of memory",
                             .version = "sums in memory that all threads map" };
   TpsFigureLimit pytorch = { .name = PEER, .title = "of torch" };
@@ -117,13 +294,12 @@ start_systems (AllReduce *bench, TpsBenchRun *run, GError **error)
       || !start_system (bench, run, TPS_ALL_REDUCE_SHARED, error)
       || !start_system (bench, run, TPS_ALL_REDUCE_TCP, error)
       || !start_system (bench, run, TPS_ALL_REDUCE_MEMORY, error)
-      || (flags.peer != NULL && !start_system (bench, run, TPS_ALL_REDUCE_PYTORCH, error)))
+      || (flags.run.peer != NULL && !start_system (bench, run, TPS_ALL_REDUCE_PYTORCH, error)))
     return FALSE;
   tps_figures_add_limit (bench->figures, &tcp);
   tps_figures_add_limit (bench->figures, &memory);
-  pytorch.version = tps_all_reduce_system_get_version (
-      bench->systems->pdata[bench->systems->len - 1]);
-  if (flags.peer != NULL)
+  pytorch.version = system_get_version (bench->systems->pdata[bench->systems->len - 1]);
+  if (flags.run.peer != NULL)
     {
       tps_figures_add_limit (bench->figures, &pytorch);
       printf ("%s", tps_bench_describe_python ());
@@ -172,14 +348,12 @@ run_task (gpointer bench, gpointer system, gpointer size, gboolean is_warm_up, G
   gsize n_bytes = *(const gsize *) size;
   guint n_calls = choose_n_calls (n_bytes);
   g_autofree gchar *title = make_title (n_bytes);
-  gdouble seconds = tps_all_reduce_system_run (system, n_bytes,
-                                               is_warm_up ? MIN (n_calls, 2) : n_calls, error);
+  gdouble seconds = system_run (system, n_bytes, is_warm_up ? MIN (n_calls, 2) : n_calls, error);
 
   if (seconds < 0)
     return FALSE;
   if (!is_warm_up)
-    tps_figures_add (((AllReduce *) bench)->figures,
-                     tps_all_reduce_kind_name (tps_all_reduce_system_get_kind (system)), title,
+    tps_figures_add (((AllReduce *) bench)->figures, kind_name (system_get_kind (system)), title,
                      &rate, (gdouble) n_bytes / seconds / 1e9);
   return TRUE;
 }
@@ -238,15 +412,14 @@ stop (gpointer user_data)
 static void
 free_system (gpointer system)
 {
-  tps_all_reduce_system_free (system);
+  system_free (system);
 }
 
 static gint
 run_benchmark (void)
 {
   static const TpsBenchmark benchmark = {
-    .name = NAME,
-    .describe = describe,
+    .command_line = &command_line,
     .prepare = prepare,
     .stop = stop,
     .style = &style,
@@ -256,38 +429,6 @@ run_benchmark (void)
 
   g_ptr_array_unref (bench.systems);
   return status;
-}
-
-/* -- flags -- */
-
-static gboolean
-check_flags (GError **error)
-{
-  static const gchar *const peers[] = { PEER, NULL };
-  static const gchar *const none[] = { NULL };
-
-  if (flags.run.repeats == TPS_FLAGS_NOT_GIVEN)
-    flags.run.repeats = flags.run.smoke ? 1 : 5;
-  return tps_run_flags_finish (&flags.run, none, error)
-         && tps_flags_check_number ("ranks", flags.n_ranks, 2, MAX_RANKS, error)
-         && (flags.n_bytes == 0
-             || tps_flags_check_number ("bytes", flags.n_bytes, 4, 1 << 30, error))
-         && tps_flags_check_number ("calls", flags.n_calls, 0, 1000000, error)
-         && (flags.peer == NULL || tps_flags_check_word ("peer", flags.peer, peers, error));
-}
-
-static gboolean
-parse_flags (gint argc, gchar **argv, GError **error)
-{
-  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
-
-  g_option_context_set_summary (
-      context, "Measures sums of gradients by processes of this host: in place, through shared "
-               "memory, through sockets,\nnext to the memory traffic of such a sum.");
-  g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
-  g_option_context_add_main_entries (context, entries, NULL);
-  tps_run_flags_add (context, &flags.run, NULL);
-  return tps_flags_parse (context, argc, argv, &flags.given, error) && check_flags (error);
 }
 
 static gint
@@ -309,11 +450,13 @@ gint
 main (gint argc, gchar **argv)
 {
   g_autoptr (GError) error = NULL;
+  gint status;
 
   tps_benchmark_init ();
-  if (!parse_flags (argc, argv, &error))
+  if (!tps_command_line_parse (&command_line, &flags, argc, argv, NULL, &error))
     return tps_benchmark_refuse (NAME, error);
-  if (flags.run.version)
-    return tps_benchmark_print_version (NAME);
-  return flags.role != NULL ? run_role () : run_benchmark ();
+  tps_flags_default_number (&flags.run.repeats, flags.run.smoke ? 1 : 5);
+  status = flags.role != NULL ? run_role () : run_benchmark ();
+  tps_command_line_clear (&command_line, &flags);
+  return status;
 }

@@ -28,21 +28,4 @@ gint tps_all_reduce_run_rank (const TpsAllReduceRank *options);
  * Blocks. */
 gint tps_all_reduce_run_limit (guint n_threads);
 
-/* -- functions that both roles share -- */
-
-/* Sums `n_elems` floats once with a check, and `n_calls` times with a clock. Returns the
- * nanoseconds of the `n_calls` sums; -1 with an error. */
-typedef gint64 (*TpsAllReduceRun) (gpointer user_data, gsize n_elems, guint n_calls,
-                                   GError **error);
-
-/* Reads orders and calls `run` for each of them, until the end of the input. Returns the exit
- * status. Blocks. */
-gint tps_all_reduce_serve (TpsAllReduceRun run, gpointer user_data);
-
-/* tps_all_reduce_fill() writes the contribution of rank `rank`, and tps_all_reduce_check() compares
- * `data` with the expected sum of `size` ranks. Both have `n_elems` elements. Errors: INTERNAL,
- * with the first element that differs. */
-void tps_all_reduce_fill (gfloat *data, gsize n_elems, guint rank);
-gboolean tps_all_reduce_check (const gfloat *data, gsize n_elems, guint size, GError **error);
-
 G_END_DECLS

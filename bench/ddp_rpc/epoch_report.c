@@ -184,12 +184,12 @@ tps_epoch_report_format_ratios (TpsBenchResults *ours, GPtrArray *peers)
   for (guint i = 0; i < peers->len; i++)
     {
       TpsPeer *peer = peers->pdata[i];
-      Medians theirs = get_medians (tps_peer_get_results (peer));
+      Medians theirs = get_medians (peer->results);
       const gdouble rates[] = { mine.rate, theirs.rate, mine.rate / theirs.rate };
       const gdouble times[] = { mine.p50_ms, theirs.p50_ms, mine.p50_ms / theirs.p50_ms };
-      g_autofree gchar *rate = g_strdup_printf ("samples/s, %s %s", tps_peer_get_title (peer),
-                                                tps_peer_get_version (peer));
-      g_autofree gchar *time = g_strdup_printf ("epoch p50 (ms), %s", tps_peer_get_title (peer));
+      g_autofree gchar *rate = g_strdup_printf ("samples/s, %s %s", peer->kind->title,
+                                                peer->version);
+      g_autofree gchar *time = g_strdup_printf ("epoch p50 (ms), %s", peer->kind->title);
 
       tps_grid_add_row (grid, rate, rates);
       tps_grid_add_row (grid, time, times);
@@ -222,13 +222,12 @@ tps_epoch_report_add_output (TpsBenchResults *ours, GPtrArray *peers, TpsBenchOu
   for (guint i = 0; i < peers->len; i++)
     {
       TpsPeer *peer = peers->pdata[i];
-      Medians theirs = get_medians (tps_peer_get_results (peer));
-      g_autofree gchar *rate = g_strdup_printf ("samples/s / %s", tps_peer_get_name (peer));
-      g_autofree gchar *time = g_strdup_printf ("epoch / %s", tps_peer_get_name (peer));
+      Medians theirs = get_medians (peer->results);
+      g_autofree gchar *rate = g_strdup_printf ("samples/s / %s", peer->kind->name);
+      g_autofree gchar *time = g_strdup_printf ("epoch / %s", peer->kind->name);
 
-      add_figures (tps_peer_get_results (peer),
-                   tps_bench_output_add_peer (output, tps_peer_get_name (peer),
-                                              tps_peer_get_version (peer)));
+      add_figures (peer->results,
+                   tps_bench_output_add_peer (output, peer->kind->name, peer->version));
       tps_bench_output_add_ratio (output, rate, mine.rate, theirs.rate, "higher");
       tps_bench_output_add_ratio (output, time, mine.p50_ms, theirs.p50_ms, "lower");
     }

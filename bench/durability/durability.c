@@ -45,13 +45,48 @@ static const TpsFigureStyle style = {
   .name = name_figure, .label = name_figure, .columns = columns, .has_units = TRUE
 };
 
-/* -- functions of the benchmark -- */
+/* -- the part restart -- */
 
-static GPtrArray *
-describe (gpointer user_data)
+#define USUAL_RESTART_S 0.1
+
+/* Measures the time from the start of a process until it serves, for a server without tables. The
+ * data directory is new only in the warm-up. */
+static gboolean
+run_restart (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GError **error)
 {
-  return tps_durability_options_describe (((TpsDurabilityBench *) user_data)->options);
+  static const TpsDurabilityMode mode = { "empty", "commit" };
+  TpsDurabilityBench *bench = data;
+  TpsDurabilityServerOptions options;
+  g_autoptr (TpsDurabilityServer) server = NULL;
+  gdouble seconds;
+
+  if (!tps_durability_init_server (bench, &mode, "empty", &options, error))
+    return FALSE;
+  server = tps_durability_server_start (bench->run->supervisor, &options, &seconds, error);
+  g_free (options.data_dir);
+  if (server == NULL)
+    return FALSE;
+  if (!is_warm_up)
+    tps_figures_add (bench->run->figures, TPS_DURABILITY_OURS, "restart of an empty server",
+                     &tps_durability_ms, seconds * 1000);
+  return TRUE;
 }
+
+static gboolean
+prepare_restarts (TpsDurabilityBench *bench, GError **error)
+{
+  TpsTask task = { .title = "restart of an empty server",
+                   .run = run_restart,
+                   .bench = bench,
+                   .warm_up_s = USUAL_RESTART_S,
+                   .measured_s = USUAL_RESTART_S };
+
+  tps_engine_begin_row (bench->run->engine);
+  tps_engine_add (bench->run->engine, &task);
+  return TRUE;
+}
+
+/* -- functions of the benchmark -- */
 
 static gboolean
 load (gpointer user_data, GError **error)
@@ -100,7 +135,7 @@ prepare_parts (TpsDurabilityBench *bench, GError **error)
     const gchar *name;
     gboolean (*prepare) (TpsDurabilityBench *bench, GError **error);
   } parts[] = { { "push", tps_durability_prepare_pushes },
-                { "restart", tps_durability_prepare_restarts },
+                { "restart", prepare_restarts },
                 { "snapshot", tps_durability_prepare_snapshots },
                 { "lookup", tps_durability_prepare_lookups } };
 
@@ -210,8 +245,7 @@ static gint
 run_benchmark (TpsDurabilityOptions *options)
 {
   static const TpsBenchmark benchmark = {
-    .name = NAME,
-    .describe = describe,
+    .command_line = &tps_durability_command_line,
     .load = load,
     .prepare = prepare,
     .stop = stop,
@@ -238,5 +272,5 @@ main (gint argc, gchar **argv)
   tps_benchmark_init ();
   if (!tps_durability_options_parse (&options, argc, argv, &error))
     return tps_benchmark_refuse (NAME, error);
-  return options.run.version ? tps_benchmark_print_version (NAME) : run_benchmark (&options);
+  return run_benchmark (&options);
 }

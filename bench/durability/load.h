@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Clients that push to a table or look up its rows, and the times of all calls. Each client has its
- * own thread, and makes one call after another. */
+/* Clients that push to a table or look up its rows (bench/served/callers.h). */
 
 #pragma once
 
 #include "bench/durability/server.h"
+#include "bench/served/callers.h"
 
 G_BEGIN_DECLS
 
@@ -18,22 +18,16 @@ typedef struct
   gboolean is_push; /* pushes add 1 to each element; FALSE = lookups */
 } TpsDurabilityLoadShape;
 
-/* The time of one call. */
-typedef struct
-{
-  gint64 begin_ns, end_ns;
-} TpsDurabilityCall;
-
 typedef struct TpsDurabilityLoad TpsDurabilityLoad;
 
 /* Connects the clients and starts their calls, which continue until tps_durability_load_stop().
  * `shape` is borrowed until then. The caller owns the result. Errors: those of
- * tps_durability_server_connect(). */
+ * tps_served_connect(). */
 TpsDurabilityLoad *tps_durability_load_start (const gchar *address,
                                               const TpsDurabilityLoadShape *shape, GError **error);
 
-/* Waits for the calls in flight and frees the load. Returns all calls, an array of
- * TpsDurabilityCall that the caller owns; NULL with the first error of a client. */
+/* Waits for the calls in flight and frees the load. Returns all calls, as tps_callers_stop()
+ * does. */
 GArray *tps_durability_load_stop (TpsDurabilityLoad *load, GError **error);
 
 /* Cancels the calls in flight and frees a load, after another failure. */

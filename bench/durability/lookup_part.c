@@ -45,8 +45,8 @@ start_mixed (Mixed *mixed, TpsDurabilityBench *bench, GError **error)
         .n_clients = i == 0 ? N_LOOKUP_CLIENTS : N_PUSH_CLIENTS,
         .is_push = i == 1,
       };
-      mixed->loads[i] = tps_durability_load_start (tps_durability_server_get_address (server),
-                                                   &mixed->shapes[i], error);
+      mixed->loads[i] = tps_durability_load_start (server->served->addresses[0], &mixed->shapes[i],
+                                                   error);
       if (mixed->loads[i] == NULL)
         return FALSE;
     }
@@ -70,8 +70,8 @@ write_snapshot (TpsDurabilityBench *bench, gint64 *begin_ns, gint64 *end_ns, GEr
   g_auto (TpsWireSnapshotInfo) info = { 0 };
 
   *begin_ns = tps_clock_now_ns ();
-  if (!tps_remote_snapshot (tps_durability_server_get_client (bench->large_server), FALSE,
-                            *begin_ns + TPS_DURABILITY_CALL_NS, &info, error))
+  if (!tps_remote_snapshot (bench->large_server->client, FALSE, tps_served_get_deadline (), &info,
+                            error))
     return FALSE;
   *end_ns = tps_clock_now_ns ();
   return TRUE;
@@ -81,11 +81,11 @@ write_snapshot (TpsDurabilityBench *bench, gint64 *begin_ns, gint64 *end_ns, GEr
 static GArray *
 select_calls (const GArray *calls, gint64 begin_ns, gint64 end_ns)
 {
-  GArray *selected = g_array_new (FALSE, FALSE, sizeof (TpsDurabilityCall));
+  GArray *selected = g_array_new (FALSE, FALSE, sizeof (TpsCallTime));
 
   for (guint i = 0; i < calls->len; i++)
     {
-      const TpsDurabilityCall *call = &g_array_index (calls, TpsDurabilityCall, i);
+      const TpsCallTime *call = &g_array_index (calls, TpsCallTime, i);
 
       if (call->end_ns >= begin_ns && call->begin_ns <= end_ns)
         g_array_append_val (selected, *call);

@@ -110,109 +110,60 @@ tps_durability_options_fit (TpsDurabilityOptions *o, GError **error)
 
 /* -- flags -- */
 
-static void
-make_small (TpsDurabilityOptions *o)
-{
-  o->n_rows = MIN (o->n_rows, 5000);
-  o->n_ids = MIN (o->n_ids, 200);
-  o->seconds = MIN (o->seconds, 0.05);
-  if (o->n_bytes == 0)
-    o->n_bytes = (gint64) 4 << 20;
-}
+#define FIELD(name) G_STRUCT_OFFSET (TpsDurabilityOptions, name)
 
-static gboolean
-check (TpsDurabilityOptions *o, GError **error)
-{
-  static const gchar *const parts[] = { "push", "snapshot", "lookup", "restart", NULL };
-  static const gchar *const none[] = { NULL };
+static const TpsFlag flags[] = {
+  { "disk", G_OPTION_ARG_FILENAME, FIELD (disk),
+    "a folder on the measured disk; all files are removed at the end (" DEFAULT_DISK ")", "DIR",
+    .text = DEFAULT_DISK },
+  { "rows", G_OPTION_ARG_INT64, FIELD (n_rows), "rows of the table of pushes (1000000)", "N",
+    1000000, 1, 1e8 },
+  { "dim", G_OPTION_ARG_INT64, FIELD (dim), "floats of a row (64)", "N", 64, 1, 4096 },
+  { "ids", G_OPTION_ARG_INT64, FIELD (n_ids), "rows of a push or a lookup (2000)", "N", 2000, 1,
+    1000000 },
+  { "clients", G_OPTION_ARG_INT, FIELD (n_clients), "clients that push (4)", "N", 4, 1, 64 },
+  { "seconds", G_OPTION_ARG_DOUBLE, FIELD (seconds), "length of a run of pushes or lookups (2)",
+    "S", 2, TPS_FLAGS_ABOVE_0 },
+  { "bytes", G_OPTION_ARG_INT64, FIELD (n_bytes),
+    "size of the table of snapshots (2 GiB, or less if it does not fit)", "N", 0, MIN_BYTES,
+    (gint64) 1 << 40 },
+  { "no-peers", G_OPTION_ARG_NONE, FIELD (no_peers),
+    "only ThriftPS, without RocksDB and torch.save" },
+  { "only", G_OPTION_ARG_STRING, FIELD (only), "one part: push, snapshot, lookup or restart",
+    "PART", .words = "push snapshot lookup restart" },
+  { "server-binary", G_OPTION_ARG_FILENAME, FIELD (server_binary),
+    "the thriftps_server to measure (ours)", "FILE" },
+  { NULL },
+};
 
-  if (o->run.repeats == TPS_FLAGS_NOT_GIVEN)
-    o->run.repeats = o->run.smoke ? 1 : 5;
-  if (o->run.smoke)
-    make_small (o);
-  tps_flags_default_to (&o->disk, DEFAULT_DISK);
-  tps_flags_resolve_path (&o->disk);
-  tps_flags_resolve_path (&o->server_binary);
-  return tps_run_flags_finish (&o->run, none, error)
-         && (o->only == NULL || tps_flags_check_word ("only", o->only, parts, error))
-         && tps_flags_check_number ("rows", o->n_rows, MAX (o->n_clients, 1), 100000000, error)
-         && tps_flags_check_number ("dim", o->dim, 1, 4096, error)
-         && tps_flags_check_number ("ids", o->n_ids, 1, 1000000, error)
-         && tps_flags_check_number ("clients", o->n_clients, 1, 64, error)
-         && (o->n_bytes == 0
-             || tps_flags_check_number ("bytes", o->n_bytes, MIN_BYTES, (gint64) 1 << 40, error))
-         && tps_flags_check_factor ("seconds", o->seconds, FALSE, error);
-}
-
-static void
-add_entries (GOptionContext *context, TpsDurabilityOptions *o)
-{
-  const GOptionEntry entries[] = {
-    { "disk", 0, 0, G_OPTION_ARG_FILENAME, &o->disk,
-      "a folder on the measured disk; all files are removed at the end (" DEFAULT_DISK ")", "DIR" },
-    { "rows", 0, 0, G_OPTION_ARG_INT64, &o->n_rows, "rows of the table of pushes (1000000)", "N" },
-    { "dim", 0, 0, G_OPTION_ARG_INT64, &o->dim, "floats of a row (64)", "N" },
-    { "ids", 0, 0, G_OPTION_ARG_INT64, &o->n_ids, "rows of a push or a lookup (2000)", "N" },
-    { "clients", 0, 0, G_OPTION_ARG_INT, &o->n_clients, "clients that push (4)", "N" },
-    { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->seconds, "length of a run of pushes or lookups (2)",
-      "S" },
-    { "bytes", 0, 0, G_OPTION_ARG_INT64, &o->n_bytes,
-      "size of the table of snapshots (2 GiB, or less if it does not fit)", "N" },
-    { "no-peers", 0, 0, G_OPTION_ARG_NONE, &o->no_peers,
-      "only ThriftPS, without RocksDB and torch.save", NULL },
-    { "only", 0, 0, G_OPTION_ARG_STRING, &o->only, "one part: push, snapshot, lookup or restart",
-      "PART" },
-    { "server-binary", 0, 0, G_OPTION_ARG_FILENAME, &o->server_binary,
-      "the thriftps_server to measure (ours)", "FILE" },
-    { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
-  };
-
-  g_option_context_add_main_entries (context, entries, NULL);
-}
+const TpsCommandLine tps_durability_command_line = {
+  "durability",
+  "Measures the cost of durability: pushes with and without a log, snapshots, restarts, and\n"
+  "lookups during them, compared with the limits of the disk (fio) and with peers.",
+  { { flags, 0 }, { tps_run_flags, FIELD (run) } },
+};
 
 gboolean
 tps_durability_options_parse (TpsDurabilityOptions *o, gint argc, gchar **argv, GError **error)
 {
-  g_auto (GStrv) given = NULL;
-  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
-
-  *o = (TpsDurabilityOptions) {
-    .n_rows = 1000000, .dim = 64, .n_ids = 2000, .n_clients = 4, .seconds = 2
-  };
-  g_option_context_set_summary (
-      context,
-      "Measures the cost of durability: pushes with and without a log, snapshots, restarts, and\n"
-      "lookups during them, compared with the limits of the disk (fio) and with peers.");
-  g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
-  add_entries (context, o);
-  tps_run_flags_add (context, &o->run, NULL);
-  return tps_flags_parse (context, argc, argv, &given, error) && check (o, error);
+  if (!tps_command_line_parse (&tps_durability_command_line, o, argc, argv, NULL, error))
+    return FALSE;
+  tps_flags_default_number (&o->run.repeats, o->run.smoke ? 1 : 5);
+  if (o->run.smoke)
+    {
+      o->n_rows = MIN (o->n_rows, 5000);
+      o->n_ids = MIN (o->n_ids, 200);
+      o->seconds = MIN (o->seconds, 0.05);
+      if (o->n_bytes == 0)
+        o->n_bytes = (gint64) 4 << 20;
+    }
+  return tps_flags_check_number ("rows", o->n_rows, o->n_clients, 1e8, error);
 }
 
 void
 tps_durability_options_clear (TpsDurabilityOptions *o)
 {
-  g_free (o->disk);
-  g_free (o->only);
-  g_free (o->server_binary);
-  tps_run_flags_clear (&o->run);
-}
-
-GPtrArray *
-tps_durability_options_describe (const TpsDurabilityOptions *o)
-{
-  GPtrArray *described = g_ptr_array_new_with_free_func (g_free);
-
-  tps_flags_add_text (described, "disk", o->disk);
-  tps_flags_add_number (described, "rows", (gdouble) o->n_rows);
-  tps_flags_add_number (described, "dim", (gdouble) o->dim);
-  tps_flags_add_number (described, "ids", (gdouble) o->n_ids);
-  tps_flags_add_number (described, "clients", o->n_clients);
-  tps_flags_add_number (described, "seconds", o->seconds);
-  tps_flags_add_number (described, "bytes", (gdouble) o->n_bytes);
-  tps_flags_add_text (described, "only", o->only);
-  tps_flags_add_number (described, "repeats", o->run.repeats);
-  return described;
+  tps_command_line_clear (&tps_durability_command_line, o);
 }
 
 gboolean

@@ -11,6 +11,7 @@ G_BEGIN_DECLS
 /* The fields have the names of their flags. Strings are owned. */
 typedef struct
 {
+  TpsRunFlags run;
   gchar *disk; /* a folder on the measured disk */
   gint64 n_rows, dim, n_ids;
   gint n_clients; /* clients that push */
@@ -19,7 +20,6 @@ typedef struct
   gboolean no_peers;
   gchar *only; /* a single part of the benchmark; NULL = all parts */
   gchar *server_binary;
-  TpsRunFlags run;
 } TpsDurabilityOptions;
 
 /* Parses `argv`, sets defaults and checks the values. Errors: INVALID_ARGUMENT. */
@@ -28,8 +28,8 @@ gboolean tps_durability_options_parse (TpsDurabilityOptions *options, gint argc,
 /* Frees the strings. */
 void tps_durability_options_clear (TpsDurabilityOptions *options);
 
-/* Returns a line "name=value" for each flag. The caller owns the result. */
-GPtrArray *tps_durability_options_describe (const TpsDurabilityOptions *options);
+/* The flags, for tps_command_line_describe(). */
+extern const TpsCommandLine tps_durability_command_line;
 
 /* Checks that the disk has enough space and the machine enough memory for the run. Without --bytes,
  * chooses the largest size up to 2 GiB that fits. Errors: RESOURCE_EXHAUSTED; INVALID_ARGUMENT (the

@@ -34,22 +34,11 @@ tps_durability_add_calls (TpsFigures *figures, const gchar *system, const gchar 
                       { &tps_durability_p99, 99 },
                       { &tps_durability_p999, 99.9 },
                       { &tps_durability_longest, 100 } };
-  g_autoptr (GArray) ms = g_array_new (FALSE, FALSE, sizeof (gdouble));
-  gint64 begin_ns = G_MAXINT64, end_ns = 0;
+  g_autoptr (GArray) ms = tps_calls_get_ms (calls);
 
-  for (guint i = 0; i < calls->len; i++)
-    {
-      const TpsDurabilityCall *call = &g_array_index (calls, TpsDurabilityCall, i);
-      gdouble took_ms = (gdouble) (call->end_ns - call->begin_ns) / 1e6;
-
-      begin_ns = MIN (begin_ns, call->begin_ns);
-      end_ns = MAX (end_ns, call->end_ns);
-      g_array_append_val (ms, took_ms);
-    }
   if (calls->len == 0)
     return;
-  tps_figures_add (figures, system, row, quantity,
-                   (gdouble) calls->len / ((gdouble) (end_ns - begin_ns) / 1e9));
+  tps_figures_add (figures, system, row, quantity, calls->len / tps_calls_get_span (calls));
   for (guint i = 0; i < G_N_ELEMENTS (percentiles); i++)
     tps_figures_add (figures, system, row, percentiles[i].quantity,
                      tps_percentile (ms, percentiles[i].percent));

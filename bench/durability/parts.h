@@ -40,7 +40,7 @@ extern const TpsQuantity tps_durability_pushes_per_s, tps_durability_lookups_per
     tps_durability_gb_per_s, tps_durability_ms, tps_durability_p50, tps_durability_p99,
     tps_durability_p999, tps_durability_longest, tps_durability_memory, tps_durability_log;
 
-/* Adds the rate and percentiles of `calls`, an array of TpsDurabilityCall. `quantity` is the
+/* Adds the rate and percentiles of `calls`, an array of TpsCallTime. `quantity` is the
  * quantity of the rate. Has no effect without calls. */
 void tps_durability_add_calls (TpsFigures *figures, const gchar *system, const gchar *row,
                                const TpsQuantity *quantity, const GArray *calls);
@@ -71,6 +71,5 @@ gboolean tps_durability_init_server (TpsDurabilityBench *bench, const TpsDurabil
 gboolean tps_durability_prepare_pushes (TpsDurabilityBench *bench, GError **error);
 gboolean tps_durability_prepare_snapshots (TpsDurabilityBench *bench, GError **error);
 gboolean tps_durability_prepare_lookups (TpsDurabilityBench *bench, GError **error);
-gboolean tps_durability_prepare_restarts (TpsDurabilityBench *bench, GError **error);
 
 G_END_DECLS

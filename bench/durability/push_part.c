@@ -77,7 +77,7 @@ get_memory_mib (const Run *run)
   const TpsDurabilityTable *table = &run->bench->pushed;
   gsize row_bytes = table->dim * sizeof (gfloat)
                     + (run->options.mode->durability != NULL ? sizeof (gint64) : 0);
-  gsize peak = tps_child_get_peak_bytes (tps_durability_server_get_child (run->server));
+  gsize peak = tps_child_get_peak_bytes (run->server->served->child);
 
   return ((gdouble) peak - (gdouble) (table->n_rows * row_bytes)) / (1 << 20);
 }
@@ -86,8 +86,8 @@ static GArray *
 push_for_a_while (Run *run, GError **error)
 {
   TpsDurabilityLoadShape shape = get_shape (run->bench);
-  g_autoptr (TpsDurabilityLoad) load = tps_durability_load_start (
-      tps_durability_server_get_address (run->server), &shape, error);
+  g_autoptr (TpsDurabilityLoad)
+      load = tps_durability_load_start (run->server->served->addresses[0], &shape, error);
 
   if (load == NULL || !tps_durability_wait (run->bench, run->bench->options->seconds, error))
     return NULL;
@@ -202,7 +202,7 @@ static gboolean
 add_answer (TpsDurabilityBench *bench, const gchar *answer, gboolean is_warm_up, GError **error)
 {
   g_auto (GStrv) words = g_strsplit (answer, " ", -1);
-  g_autoptr (GArray) calls = g_array_new (FALSE, TRUE, sizeof (TpsDurabilityCall));
+  g_autoptr (GArray) calls = g_array_new (FALSE, TRUE, sizeof (TpsCallTime));
 
   if (!g_str_equal (words[0], "ok"))
     {
@@ -211,8 +211,8 @@ add_answer (TpsDurabilityBench *bench, const gchar *answer, gboolean is_warm_up,
     }
   for (guint i = 1; words[i] != NULL && words[i + 1] != NULL; i += 2)
     {
-      TpsDurabilityCall call = { g_ascii_strtoll (words[i], NULL, 10),
-                                 g_ascii_strtoll (words[i + 1], NULL, 10) };
+      TpsCallTime call = { g_ascii_strtoll (words[i], NULL, 10),
+                           g_ascii_strtoll (words[i + 1], NULL, 10) };
 
       g_array_append_val (calls, call);
     }

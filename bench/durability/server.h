@@ -4,14 +4,10 @@
 
 #pragma once
 
-#include "bench/process/child.h"
-#include "plugin/client/remote_tables.h"
+#include "bench/served/served.h"
 #include "plugin/client/stubs.h"
 
 G_BEGIN_DECLS
-
-/* The timeout of every call: an upper bound that no call reaches. */
-#define TPS_DURABILITY_CALL_NS G_GINT64_CONSTANT (300000000000)
 
 /* A durability of the tables of a server. Strings are static. */
 typedef struct
@@ -37,7 +33,13 @@ typedef struct
 gboolean tps_durability_server_probe (TpsSupervisor *supervisor, const gchar *program,
                                       gboolean *writes_snapshots, GError **error);
 
-typedef struct TpsDurabilityServer TpsDurabilityServer;
+/* A server; read-only for its users. */
+typedef struct
+{
+  TpsSupervisor *supervisor;
+  TpsServed *served;
+  TpsClient *client;
+} TpsDurabilityServer;
 
 /* Starts a server and waits until it serves, which includes its recovery. `*seconds` receives the
  * time of both; NULL = not needed. The caller owns the result. Blocks. Errors (NULL): UNAVAILABLE,
@@ -48,11 +50,6 @@ TpsDurabilityServer *tps_durability_server_start (TpsSupervisor *supervisor,
 
 /* Sends SIGKILL, waits for the end of the process, and frees the server. */
 void tps_durability_server_kill (TpsDurabilityServer *server);
-
-/* Return the client of the server, its process and its address. Borrowed. */
-TpsClient *tps_durability_server_get_client (const TpsDurabilityServer *server);
-TpsChild *tps_durability_server_get_child (const TpsDurabilityServer *server);
-const gchar *tps_durability_server_get_address (const TpsDurabilityServer *server);
 
 /* Sets `*n_bytes` to the number of bytes that the server has written to the log since its start; 0
  * without a log. Errors: those of the call. */
@@ -73,10 +70,6 @@ typedef struct
 gboolean tps_durability_server_make_table (const TpsDurabilityServer *server,
                                            const TpsDurabilityTable *table, GError **error);
 
-/* Connects to the tables of the server, which may be restarted later. The caller owns the result.
- * Errors: those of tps_remote_tables_discover(). */
-TpsRemoteTables *tps_durability_server_connect (const gchar *address, GError **error);
-
 /* Pushes 1 to each element of the rows 0, step, 2 * step, … Errors: those of the calls. */
 gboolean tps_durability_server_push_all (const TpsDurabilityServer *server,
                                          const TpsDurabilityTable *table, gsize step,
@@ -87,10 +80,6 @@ gboolean tps_durability_server_push_all (const TpsDurabilityServer *server,
 gboolean tps_durability_server_read (const TpsDurabilityServer *server,
                                      const TpsDurabilityTable *table, gsize step, gdouble *sum,
                                      guint *hash, GError **error);
-
-/* Return views of ids [n] and of values [n, dim], for arguments of calls. The data are borrowed. */
-TpsTensorView tps_durability_view_ids (const gint64 *ids, gsize n);
-TpsTensorView tps_durability_view_rows (const gfloat *rows, gsize n, gsize dim);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDurabilityServer, tps_durability_server_kill)
 

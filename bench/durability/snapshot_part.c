@@ -31,7 +31,7 @@ static gboolean
 measure_snapshot (TpsDurabilityBench *bench, gboolean is_warm_up, gdouble *n_bytes, GError **error)
 {
   TpsDurabilityServer *server = bench->large_server;
-  TpsChild *child = tps_durability_server_get_child (server);
+  TpsChild *child = server->served->child;
   g_auto (TpsWireSnapshotInfo) info = { 0 };
   gsize before;
   gint64 start_ns;
@@ -40,8 +40,7 @@ measure_snapshot (TpsDurabilityBench *bench, gboolean is_warm_up, gdouble *n_byt
   tps_child_reset_peak (child);
   before = tps_child_get_resident_bytes (child);
   start_ns = tps_clock_now_ns ();
-  if (!tps_remote_snapshot (tps_durability_server_get_client (server), FALSE,
-                            start_ns + TPS_DURABILITY_CALL_NS, &info, error))
+  if (!tps_remote_snapshot (server->client, FALSE, tps_served_get_deadline (), &info, error))
     return FALSE;
   seconds = (gdouble) (tps_clock_now_ns () - start_ns) / 1e9;
   *n_bytes = (gdouble) info.n_bytes;

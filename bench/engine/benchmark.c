@@ -46,11 +46,11 @@ static void
 print_head (const Life *life)
 {
   const TpsBenchmark *benchmark = life->benchmark;
-  g_autoptr (GPtrArray) flags = benchmark->describe (life->user_data);
+  g_autoptr (GPtrArray) flags = tps_command_line_describe (benchmark->command_line, life->flags);
   g_autofree gchar *host = tps_bench_describe_host ();
   g_autofree gchar *note = benchmark->note != NULL ? benchmark->note (life->user_data) : NULL;
 
-  printf ("%s:", benchmark->name);
+  printf ("%s:", benchmark->command_line->name);
   for (guint i = 0; i < flags->len; i++)
     printf (" %s", (gchar *) flags->pdata[i]);
   printf ("\nhost: %s%s%s\n\n", host, note != NULL ? "; " : "", note != NULL ? note : "");
@@ -75,10 +75,11 @@ tps_benchmark_say_length (TpsBenchRun *run)
 static gboolean
 write_json (const Life *life, GError **error)
 {
-  g_autoptr (GPtrArray) flags = life->benchmark->describe (life->user_data);
+  g_autoptr (GPtrArray)
+      flags = tps_command_line_describe (life->benchmark->command_line, life->flags);
   g_auto (TpsBenchOutput) output;
 
-  tps_bench_output_init (&output, life->benchmark->name, flags);
+  tps_bench_output_init (&output, life->benchmark->command_line->name, flags);
   if (life->run.figures != NULL)
     tps_figures_output (life->run.figures, &output);
   if (life->benchmark->add_output != NULL)
@@ -143,14 +144,15 @@ tps_benchmark_run (const TpsBenchmark *benchmark, const TpsRunFlags *flags, gpoi
 {
   g_autoptr (GError) error = NULL;
   Life life = { .benchmark = benchmark, .flags = flags, .user_data = user_data };
+  const gchar *name = benchmark->command_line->name;
   gint status = 0;
 
   tps_interrupt_install ();
   if ((benchmark->load != NULL && !benchmark->load (user_data, &error))
       || !check_outputs (flags, &error))
-    return tps_benchmark_refuse (benchmark->name, error);
+    return tps_benchmark_refuse (name, error);
   print_head (&life);
-  life.run.name = benchmark->name;
+  life.run.name = name;
   life.run.supervisor = tps_supervisor_new ();
   life.run.engine = tps_engine_new ((guint) flags->repeats);
   if (benchmark->style != NULL)
@@ -159,7 +161,7 @@ tps_benchmark_run (const TpsBenchmark *benchmark, const TpsRunFlags *flags, gpoi
   if (!measure (&life, &error))
     {
       fflush (stdout);
-      fprintf (stderr, "%s: %s\n", benchmark->name, error->message);
+      fprintf (stderr, "%s: %s\n", name, error->message);
       status = tps_interrupt_is_set () ? EXIT_INTERRUPTED : 1;
       if (benchmark->fail != NULL)
         benchmark->fail (user_data, error);
@@ -188,11 +190,4 @@ tps_benchmark_refuse (const gchar *name, const GError *error)
 {
   fprintf (stderr, "%s: %s\n", name, error->message);
   return EXIT_BAD_FLAG;
-}
-
-gint
-tps_benchmark_print_version (const gchar *name)
-{
-  printf ("%s (ThriftPS) %s\n", name, TPS_VERSION);
-  return 0;
 }

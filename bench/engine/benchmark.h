@@ -26,9 +26,7 @@ typedef struct
 /* The functions of a benchmark. Each is called with `user_data`. */
 typedef struct
 {
-  const gchar *name; /* "transfer"; static */
-  /* Returns a line "name=value" for each flag; the caller owns the result. */
-  GPtrArray *(*describe) (gpointer user_data);
+  const TpsCommandLine *command_line; /* its name is that of the benchmark */
   /* Optional. Checks flags, and the files that they name, before any system starts. */
   gboolean (*load) (gpointer user_data, GError **error);
   /* Optional: returns further notes on the environment; the caller owns the result. */
@@ -52,8 +50,9 @@ typedef struct
   void (*add_output) (gpointer user_data, TpsBenchOutput *output);
 } TpsBenchmark;
 
-/* Runs the benchmark and prints errors to stderr. Returns the exit status: 0 success, 1 a system
- * failed, 2 a bad flag, 130 interrupted. Blocks. */
+/* Runs the benchmark and prints errors to stderr. `flags` must be the first member of the options
+ * of the command line. Returns the exit status: 0 success, 1 a system failed, 2 a bad flag, 130
+ * interrupted. Blocks. */
 gint tps_benchmark_run (const TpsBenchmark *benchmark, const TpsRunFlags *flags,
                         gpointer user_data);
 
@@ -70,8 +69,5 @@ const gchar *tps_benchmark_get_folder (TpsBenchRun *run, GError **error);
  * tps_benchmark_refuse() prints `error` and returns the exit status 2, which main() must return. */
 void tps_benchmark_init (void);
 gint tps_benchmark_refuse (const gchar *name, const GError *error);
-
-/* Prints the version for --version. Returns the exit status 0. */
-gint tps_benchmark_print_version (const gchar *name);
 
 G_END_DECLS

@@ -2,12 +2,67 @@
 
 #include "bench/engine/engine.h"
 
+#include <glib.h>
 #include <math.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "bench/engine/estimate.h"
 #include "bench/process/interrupt.h"
-#include "bench/process/status_line.h"
 #include "runtime/base/sync.h"
+
+/* A line on stderr that shows progress. A terminal rewrites the line in place; otherwise a new line
+ * appears every few seconds. Thread: one thread at a time. */
+
+/* The state of the line. */
+typedef struct
+{
+  gboolean is_terminal;
+  gboolean shown; /* a text has been shown */
+  gint64 next_ns; /* the time from which a new text is due */
+} StatusLine;
+
+#define TERMINAL_INTERVAL_NS G_GINT64_CONSTANT (200000000)
+#define FILE_INTERVAL_NS G_GINT64_CONSTANT (5000000000)
+
+static void
+wait_from (StatusLine *line, gint64 now_ns)
+{
+  line->next_ns = now_ns + (line->is_terminal ? TERMINAL_INTERVAL_NS : FILE_INTERVAL_NS);
+}
+
+/* Initialises the line. The first text is due after one interval. */
+static void
+status_line_init (StatusLine *line)
+{
+  *line = (StatusLine) { .is_terminal = isatty (STDERR_FILENO) };
+  wait_from (line, tps_clock_now_ns ());
+}
+
+/* Returns TRUE if a new text is due. */
+static gboolean
+status_line_is_due (StatusLine *line)
+{
+  return tps_clock_now_ns () >= line->next_ns;
+}
+
+/* Shows `text`, which must not end with a newline, and starts the next interval. */
+static void
+status_line_show (StatusLine *line, const gchar *text)
+{
+  wait_from (line, tps_clock_now_ns ());
+  line->shown = TRUE;
+  fprintf (stderr, line->is_terminal ? "\r%s\033[K" : "%s\n", text);
+  fflush (stderr);
+}
+
+/* Clears the line if stderr is a terminal. */
+static void
+status_line_end (StatusLine *line)
+{
+  if (line->shown && line->is_terminal)
+    fputs ("\r\033[K", stderr);
+}
 
 #define NOTHING G_MAXUINT
 /* the completed fraction of a run from which its length can be estimated */
@@ -33,7 +88,7 @@ struct TpsEngine
   guint task;    /* index, or NOTHING */
   gint64 run_ns; /* the start of the current run */
   gchar *phase;  /* the text of the line of progress before the first task */
-  TpsStatusLine line;
+  StatusLine line;
 };
 
 static void
@@ -53,7 +108,7 @@ tps_engine_new (guint n_rounds)
   g_array_set_clear_func (engine->tasks, task_clear);
   engine->times = g_array_new (FALSE, TRUE, sizeof (TpsTaskTime));
   engine->task = NOTHING;
-  tps_status_line_init (&engine->line);
+  status_line_init (&engine->line);
   return engine;
 }
 
@@ -178,7 +233,7 @@ tps_engine_estimate (TpsEngine *engine)
 gboolean
 tps_engine_is_due (TpsEngine *engine)
 {
-  return tps_status_line_is_due (&engine->line);
+  return status_line_is_due (&engine->line);
 }
 
 static void
@@ -217,7 +272,7 @@ tps_engine_show (TpsEngine *engine, const gchar *detail, gdouble share)
 
       g_string_append_printf (text, "; about %s left", left);
     }
-  tps_status_line_show (&engine->line, text->str);
+  status_line_show (&engine->line, text->str);
 }
 
 void
@@ -286,6 +341,6 @@ tps_engine_run (TpsEngine *engine, GError **error)
       if (ok && engine->round == 0 && engine->warm != NULL)
         engine->warm (engine->warm_data);
     }
-  tps_status_line_end (&engine->line);
+  status_line_end (&engine->line);
   return ok;
 }

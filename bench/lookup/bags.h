@@ -1,15 +1,47 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
+/* The work of the part "local" and of the steps: bags of random ids, and the expected sums. */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+/* -- id source -- */
+
+/* Random ids of rows, with a uniform or a Zipf distribution. A permutation spreads the frequent ids
+ * of the Zipf distribution over the table. */
+
+/* The distribution of ids. */
+typedef struct
+{
+  gboolean is_zipf;
+  gdouble exponent; /* of the Zipf distribution, above 0 */
+} TpsLookupIdKind;
+
+typedef struct TpsLookupIdSource TpsLookupIdSource;
+
+/* Creates a source of ids in [0, n_rows). Sources of equal seeds return equal ids. The caller owns
+ * the source. Thread: one thread at a time. */
+TpsLookupIdSource *tps_lookup_id_source_new (const TpsLookupIdKind *kind, gsize n_rows,
+                                             guint32 seed);
+void tps_lookup_id_source_free (TpsLookupIdSource *source);
+
+/* Draws `n` ids inside a measured loop. The ids of a Zipf distribution are copied from a random
+ * position of a list that was drawn in advance. */
+void tps_lookup_id_source_draw (TpsLookupIdSource *source, gint64 *ids, gsize n);
+
+/* Draws `n` ids independently of each other. This takes longer and should be done only outside
+ * measured loops. */
+void tps_lookup_id_source_draw_each (TpsLookupIdSource *source, gint64 *ids, gsize n);
+
+/* -- bags -- */
+
 /* The work of the part "local" and of the steps: bags of random ids, and the expected sums.
  *
  * Values are multiples of 1/256 and at most 1, so these sums are exact in any order. Every system
  * must therefore compute the same checksum. bench/peers/embedding_work.py has the same formula. */
-
-#pragma once
-
-#include "bench/lookup/id_source.h"
-
-G_BEGIN_DECLS
 
 /* The sizes of the work. */
 typedef struct
@@ -45,6 +77,7 @@ void tps_lookup_fill_rows (gfloat *values, gsize first, gsize n, gsize dim, gflo
 gboolean tps_lookup_bags_check (const TpsLookupBags *bags, gsize set, gdouble checksum,
                                 const gchar *system, GError **error);
 
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLookupIdSource, tps_lookup_id_source_free)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLookupBags, tps_lookup_bags_clear)
 
 G_END_DECLS

@@ -1,14 +1,27 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "bench/lookup/local.h"
-
 #include <string.h>
 
+#include "bench/lookup/bags.h"
 #include "bench/lookup/gather.h"
-#include "runtime/device/backend.h"
-#include "runtime/server/tables/table_store.h"
+#include "bench/lookup/parts.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/device/backend.h"
+#include "runtime/embedding/table_spec.h"
+#include "runtime/server/tables/table_store.h"
+
+/* Sums of bags in this process: by the operation of the backend, by a table store, and by a raw
+ * gather. */
+
+/* The systems of this process. */
+typedef enum
+{
+  POOL,   /* embedding_pool of the backend; the threads share the bags */
+  STORE,  /* tps_table_store_lookup_bags() */
+  GATHER, /* the raw gather, of the same rows */
+} System;
+#define N_SYSTEMS 3
 
 #define TABLE "bags"
 #define ROWS_AT_ONCE 65536
@@ -30,7 +43,7 @@ struct TpsLookupLocal
 typedef struct
 {
   TpsLookupLocal *local;
-  TpsLookupSystem system;
+  System system;
   const gint64 *ids;
   atomic_size_t next; /* the next share */
   gsize n_shares;
@@ -40,8 +53,9 @@ typedef struct
   guint n_working; /* threads that still work; guarded by the lock */
 } Batch;
 
-const gchar *
-tps_lookup_system_name (TpsLookupSystem system)
+/* Returns "pool", "store" or "gather". */
+static const gchar *
+system_name (System system)
 {
   static const gchar *const names[] = { "pool", "store", "gather" };
 
@@ -115,9 +129,10 @@ fill (TpsLookupLocal *local, const TpsTablePlace *place, GError **error)
   return fill_store (local->store, shape, place, error);
 }
 
-TpsLookupLocal *
-tps_lookup_local_new (const TpsLookupBags *bags, guint n_threads, const TpsTablePlace *place,
-                      GError **error)
+/* Creates and fills the tables: the table of the store at `place`, the other on the CPU.
+ * RESOURCE_EXHAUSTED; NOT_FOUND (no such device). */
+static TpsLookupLocal *
+local_new (const TpsLookupBags *bags, guint n_threads, const TpsTablePlace *place, GError **error)
 {
   g_autoptr (TpsLookupLocal) local = g_new0 (TpsLookupLocal, 1);
 
@@ -157,7 +172,7 @@ run_share (Batch *batch, gsize begin, gsize end)
     .pooling = TPS_POOLING_SUM,
   };
 
-  if (batch->system == TPS_LOOKUP_GATHER)
+  if (batch->system == GATHER)
     tps_lookup_gather (floats_of (local->table), bags.indices, bags.n_indices, shape->dim);
   else
     local->stream->device->ops->embedding_pool (
@@ -181,7 +196,7 @@ take_shares (gpointer user_data)
 }
 
 static void
-run_shared (TpsLookupLocal *local, TpsLookupSystem system, const gint64 *ids)
+run_shared (TpsLookupLocal *local, System system, const gint64 *ids)
 {
   Batch batch = { .local = local, .system = system, .ids = ids, .n_working = local->n_threads };
 
@@ -231,22 +246,23 @@ run_store (TpsLookupLocal *local, const gint64 *ids, GError **error)
 /* -- runs -- */
 
 static gboolean
-check_output (TpsLookupLocal *local, TpsLookupSystem system, gsize set, GError **error)
+check_output (TpsLookupLocal *local, System system, gsize set, GError **error)
 {
   const TpsLookupShape *shape = &local->bags->shape;
   const gfloat *output = tps_tensor_data (&local->output);
   gdouble sum = 0;
 
-  if (system == TPS_LOOKUP_GATHER)
+  if (system == GATHER)
     return TRUE;
   for (gsize i = 0; i < shape->n_bags * shape->dim; i++)
     sum += (gdouble) output[i];
-  return tps_lookup_bags_check (local->bags, set, sum, tps_lookup_system_name (system), error);
+  return tps_lookup_bags_check (local->bags, set, sum, system_name (system), error);
 }
 
-gdouble
-tps_lookup_local_run (TpsLookupLocal *local, TpsLookupSystem system, gsize n_batches,
-                      GError **error)
+/* Runs `n_batches` batches and checks the last one. Returns the number of rows read per second; -1
+ * with an error. */
+static gdouble
+local_run (TpsLookupLocal *local, System system, gsize n_batches, GError **error)
 {
   const TpsLookupShape *shape = &local->bags->shape;
   gint64 start_ns = tps_clock_now_ns ();
@@ -256,7 +272,7 @@ tps_lookup_local_run (TpsLookupLocal *local, TpsLookupSystem system, gsize n_bat
     {
       const gint64 *ids = tps_lookup_bags_get_ids (local->bags, i % shape->n_sets);
 
-      if (system != TPS_LOOKUP_STORE)
+      if (system != STORE)
         run_shared (local, system, ids);
       else if (!run_store (local, ids, error))
         return -1;
@@ -266,4 +282,128 @@ tps_lookup_local_run (TpsLookupLocal *local, TpsLookupSystem system, gsize n_bat
     return -1;
   return (gdouble) (n_batches * shape->n_bags * shape->bag_length)
          / ((gdouble) (end_ns - start_ns) / 1e9);
+}
+
+#define USUAL_ROWS_PER_S 40e6 /* for the estimate: rows per second of a thread */
+
+/* Returns the rows per second; -1 with an error. */
+static gdouble
+run_peer (const TpsLookupPeer *peer, guint n_threads, gsize n_batches, GError **error)
+{
+  const TpsLookupShape *shape = &peer->bags->shape;
+  TpsLookupPeerWork work = { .name = "lookup", .n_threads = n_threads, .n_batches = n_batches };
+  gdouble checksum;
+  gdouble seconds = tps_lookup_peer_run (peer, &work, &checksum, error);
+
+  if (seconds < 0
+      || !tps_lookup_bags_check (peer->bags, (n_batches - 1) % shape->n_sets, checksum, peer->name,
+                                 error))
+    return -1;
+  return (gdouble) (n_batches * shape->n_bags * shape->bag_length) / seconds;
+}
+
+/* -- bags in this process: a row of systems for each number of threads -- */
+
+/* Chooses the number of batches. The warm-up passes through all ids once, which brings page tables
+ * and caches into their final state. */
+static gsize
+choose_n_batches (const TpsLookup *lookup, gboolean is_warm_up)
+{
+  return is_warm_up ? lookup->bags.shape.n_sets : (gsize) lookup->options->n_batches;
+}
+
+/* Returns the peer of a system; NULL = one of our systems. The peers follow our systems. */
+static const TpsLookupPeer *
+get_peer (const TpsLookup *lookup, guint system)
+{
+  return system >= N_SYSTEMS ? &lookup->peers[system - N_SYSTEMS] : NULL;
+}
+
+static const gchar *
+get_name (const TpsLookup *lookup, guint system)
+{
+  const TpsLookupPeer *peer = get_peer (lookup, system);
+
+  return peer != NULL ? peer->name : system_name ((System) system);
+}
+
+static gboolean
+run_local (gpointer bench, gpointer system, gpointer row, gboolean is_warm_up, GError **error)
+{
+  TpsLookup *lookup = bench;
+  guint number = GPOINTER_TO_UINT (system), i = GPOINTER_TO_UINT (row);
+  const TpsLookupPeer *peer = get_peer (lookup, number);
+  gsize n_batches = choose_n_batches (lookup, is_warm_up);
+  guint n_threads = lookup->n_threads[i];
+  g_autofree gchar *title = g_strdup_printf ("%u thread%s", n_threads, n_threads > 1 ? "s" : "");
+  gdouble rows_per_s = peer != NULL
+                           ? run_peer (peer, n_threads, n_batches, error)
+                           : local_run (lookup->locals[i], (System) number, n_batches, error);
+
+  if (rows_per_s >= 0 && !is_warm_up)
+    tps_figures_add (lookup->figures, get_name (lookup, number), title, &tps_lookup_rows_per_s,
+                     rows_per_s);
+  return rows_per_s >= 0;
+}
+
+static gdouble
+foretell_local (const TpsLookup *lookup, guint n_threads, gboolean is_warm_up)
+{
+  const TpsLookupShape *shape = &lookup->bags.shape;
+
+  return (gdouble) (choose_n_batches (lookup, is_warm_up) * shape->n_bags * shape->bag_length)
+         / (USUAL_ROWS_PER_S * n_threads);
+}
+
+static void
+add_local_row (TpsLookup *lookup, TpsEngine *engine, guint i)
+{
+  guint n_threads = lookup->n_threads[i];
+
+  tps_engine_begin_row (engine);
+  for (guint system = 0; system < N_SYSTEMS + TPS_LOOKUP_N_PEERS; system++)
+    {
+      const TpsLookupPeer *peer = get_peer (lookup, system);
+      g_autofree gchar *title = g_strdup_printf ("%s, threads: %u", get_name (lookup, system),
+                                                 n_threads);
+      TpsTask task = { .title = title,
+                       .run = run_local,
+                       .bench = lookup,
+                       .system = GUINT_TO_POINTER (system),
+                       .row = GUINT_TO_POINTER (i),
+                       .warm_up_s = foretell_local (lookup, n_threads, TRUE),
+                       .measured_s = foretell_local (lookup, n_threads, FALSE) };
+
+      if (peer == NULL || peer->child != NULL)
+        tps_engine_add (engine, &task);
+    }
+}
+
+static void
+add_limits (TpsLookup *lookup)
+{
+  TpsFigureLimit gather = { .name = system_name (GATHER),
+                            .title = "of gather",
+                            .version = "rows added up in the order of the ids" };
+
+  tps_figures_add_limit (lookup->figures, &gather);
+}
+
+gboolean
+tps_lookup_prepare_local (TpsLookup *lookup, TpsBenchRun *run, GError **error)
+{
+  add_limits (lookup);
+  for (guint n_threads = 1; n_threads <= (guint) lookup->options->n_threads;
+       n_threads += MAX (1, (guint) lookup->options->n_threads - 1))
+    {
+      guint i = lookup->n_locals;
+
+      lookup->n_threads[i] = n_threads;
+      lookup->locals[i] = local_new (&lookup->bags, n_threads, &lookup->options->place, error);
+      if (lookup->locals[i] == NULL)
+        return FALSE;
+      lookup->n_locals++;
+      add_local_row (lookup, run->engine, i);
+    }
+  return TRUE;
 }

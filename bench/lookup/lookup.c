@@ -20,12 +20,6 @@
 #define NAME "lookup"
 #define MAX_SETS 64
 
-static GPtrArray *
-describe (gpointer user_data)
-{
-  return tps_lookup_options_describe (((TpsLookup *) user_data)->options);
-}
-
 static gboolean
 is_asked_for (const TpsLookup *lookup, const gchar *part)
 {
@@ -81,7 +75,7 @@ start_peer (TpsLookup *lookup, TpsBenchRun *run, TpsLookupPeerKind kind, GError 
 static gboolean
 start_peers (TpsLookup *lookup, TpsBenchRun *run, GError **error)
 {
-  const gchar *peer = lookup->options->peer;
+  const gchar *peer = lookup->options->run.peer;
 
   if (peer == NULL)
     return TRUE;
@@ -103,9 +97,7 @@ prepare_with_bags (TpsLookup *lookup, TpsBenchRun *run, GError **error)
     return FALSE;
   if (is_asked_for (lookup, "local") && !tps_lookup_prepare_local (lookup, run, error))
     return FALSE;
-  if (is_asked_for (lookup, "step") && !tps_lookup_prepare_steps (lookup, run, error))
-    return FALSE;
-  return lookup->device == NULL || tps_lookup_prepare_device (lookup, run, error);
+  return !is_asked_for (lookup, "step") || tps_lookup_prepare_steps (lookup, run, error);
 }
 
 static gboolean
@@ -145,10 +137,9 @@ stop (gpointer user_data)
 {
   TpsLookup *lookup = user_data;
 
-  tps_lookup_clear_device (lookup);
-  g_clear_pointer (&lookup->stepper, tps_lookup_stepper_free);
-  g_clear_pointer (&lookup->small, tps_lookup_small_free);
-  g_clear_pointer (&lookup->server, tps_lookup_server_free);
+  g_clear_pointer (&lookup->steps, tps_lookup_steps_free);
+  g_clear_pointer (&lookup->rows, tps_lookup_rows_free);
+  g_clear_pointer (&lookup->server, tps_served_free);
   for (guint i = 0; i < TPS_LOOKUP_N_PEERS; i++)
     g_clear_pointer (&lookup->peers[i].child, tps_child_free);
 }
@@ -206,8 +197,7 @@ static gint
 run_benchmark (const TpsLookupOptions *options)
 {
   static const TpsBenchmark benchmark = {
-    .name = NAME,
-    .describe = describe,
+    .command_line = &tps_lookup_command_line,
     .prepare = prepare,
     .stop = stop,
     .style = &style,
@@ -219,7 +209,6 @@ run_benchmark (const TpsLookupOptions *options)
 
   for (guint i = 0; i < lookup.n_locals; i++)
     tps_lookup_local_free (lookup.locals[i]);
-  tps_lookup_clear_steps (&lookup);
   for (guint i = 0; i < TPS_LOOKUP_N_PEERS; i++)
     tps_lookup_peer_clear (&lookup.peers[i]);
   tps_lookup_bags_clear (&lookup.bags);
@@ -235,5 +224,5 @@ main (gint argc, gchar **argv)
   tps_benchmark_init ();
   if (!tps_lookup_options_parse (&options, argc, argv, &error))
     return tps_benchmark_refuse (NAME, error);
-  return options.run.version ? tps_benchmark_print_version (NAME) : run_benchmark (&options);
+  return run_benchmark (&options);
 }

@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "bench/lookup/id_source.h"
+#include "bench/lookup/bags.h"
 #include "bench/process/flags.h"
 #include "runtime/embedding/table_spec.h"
 
@@ -14,7 +14,7 @@ G_BEGIN_DECLS
 typedef struct
 {
   TpsRunFlags run;
-  gchar *peer, *only, *server_binary, *device, *ids, *dtype;
+  gchar *only, *server_binary, *device, *ids, *dtype;
   TpsTablePlace place;     /* the place that --device names */
   TpsLookupIdKind id_kind; /* the distribution that --ids names */
   gint64 n_rows, dim, n_bags, bag_length, n_batches, n_steps;
@@ -32,8 +32,8 @@ gboolean tps_lookup_options_parse (TpsLookupOptions *options, gint argc, gchar *
 /* Frees the strings. */
 void tps_lookup_options_clear (TpsLookupOptions *options);
 
-/* Returns a line "name=value" for each flag. The caller owns the result. */
-GPtrArray *tps_lookup_options_describe (const TpsLookupOptions *options);
+/* The flags, for tps_command_line_describe(). */
+extern const TpsCommandLine tps_lookup_command_line;
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLookupOptions, tps_lookup_options_clear)
 

@@ -5,40 +5,25 @@
 
 #pragma once
 
-#include "bench/process/supervisor.h"
-#include "plugin/client/client.h"
-#include "plugin/client/remote_tables.h"
+#include "bench/served/callers.h"
+#include "bench/served/served.h"
 
 G_BEGIN_DECLS
-
-/* timeout of every call, which no call reaches */
-#define TPS_LOOKUP_CALL_NS G_GINT64_CONSTANT (60000000000)
-#define TPS_LOOKUP_ROWS_AT_ONCE 65536 /* rows of a call that fills or reads a table */
 
 /* The number of transports, and the name of a transport: "unix" or "tcp"; static. */
 #define TPS_LOOKUP_N_TRANSPORTS 2
 const gchar *tps_lookup_transport_name (guint transport);
 
-typedef struct TpsLookupServer TpsLookupServer;
+/* Starts `program`, a thriftps_server of any version; NULL = ours. The server shares memory of
+ * `table_device` with its clients, for results of lookups; NULL = no device. The caller owns the
+ * result. Blocks. Errors: those of tps_served_start(). */
+TpsServed *tps_lookup_server_start (TpsSupervisor *supervisor, const gchar *program,
+                                    const gchar *socket_dir, const gchar *table_device,
+                                    GError **error);
 
-/* Starts `program`, the path of a thriftps_server of any version; NULL = ours. The server shares
- * memory of `table_device` with its clients, for results of lookups; NULL = no device. The caller
- * owns the result. Blocks. Errors (NULL): UNAVAILABLE, ABORTED. */
-TpsLookupServer *tps_lookup_server_start (TpsSupervisor *supervisor, const gchar *program,
-                                          const gchar *socket_dir, const gchar *table_device,
-                                          GError **error);
-/* Closes the pipes to the process, and frees the server. */
-void tps_lookup_server_free (TpsLookupServer *server);
-
-/* Connects to the tables of the server. `lookup_device` is that of TpsRemoteTablesOptions. The
- * caller owns the result. Blocks. Errors: those of the first call. */
-TpsRemoteTables *tps_lookup_server_connect (const TpsLookupServer *server, guint transport,
-                                            TpsDevice *lookup_device, GError **error);
-
-/* Creates a client for calls to any service. The caller owns the result. Errors: those of
- * tps_client_new(). */
-TpsClient *tps_lookup_server_connect_client (const TpsLookupServer *server, guint transport,
-                                             GError **error);
+/* Connects to the tables of the server, as tps_served_connect() does. */
+TpsRemoteTables *tps_lookup_server_connect (const TpsServed *server, guint transport,
+                                            GError **error);
 
 /* A table of the server; borrowed. */
 typedef struct
@@ -51,21 +36,14 @@ typedef struct
 } TpsLookupTable;
 
 /* Creates a whole table of zeros. Blocks. Errors: those of the calls. */
-gboolean tps_lookup_server_make_table (const TpsLookupServer *server, const TpsLookupTable *table,
+gboolean tps_lookup_server_make_table (const TpsServed *server, const TpsLookupTable *table,
                                        GError **error);
 
 /* As above, with the values of bench/lookup/bags.h. `optimizer` must be NULL. */
-gboolean tps_lookup_server_make_filled_table (const TpsLookupServer *server,
-                                              const TpsLookupTable *table, GError **error);
-
-/* Return views of ids [n] and of rows [n, dim], for arguments of calls. The data are borrowed. */
-TpsTensorView tps_lookup_view_ids (const gint64 *ids, gsize n);
-TpsTensorView tps_lookup_view_rows (const gfloat *rows, gsize n, gsize dim);
+gboolean tps_lookup_server_make_filled_table (const TpsServed *server, const TpsLookupTable *table,
+                                              GError **error);
 
 /* -- load -- */
-
-/* Makes one call of a client. Thread: the client's own thread. */
-typedef gboolean (*TpsLookupCall) (gpointer client, GError **error);
 
 /* The rates of a load. */
 typedef struct
@@ -77,10 +55,8 @@ typedef struct
 
 /* Runs each client on its own thread, with one call after another, for `seconds`. Blocks. Errors:
  * the first error of a call. */
-gboolean tps_lookup_server_load (const TpsLookupServer *server, gpointer const *clients,
-                                 guint n_clients, TpsLookupCall call, gdouble seconds,
-                                 TpsLookupLoad *load, GError **error);
-
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLookupServer, tps_lookup_server_free)
+gboolean tps_lookup_server_load (const TpsServed *server, gpointer const *clients, guint n_clients,
+                                 TpsMakeCall call, gdouble seconds, TpsLookupLoad *load,
+                                 GError **error);
 
 G_END_DECLS

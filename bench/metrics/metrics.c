@@ -103,6 +103,22 @@ typedef struct
   gint n_series;
 } Options;
 
+#define FIELD(name) G_STRUCT_OFFSET (Options, name)
+
+static const TpsFlag flags[] = {
+  { "threads", G_OPTION_ARG_INT, FIELD (n_threads), "threads that change the same numbers (1)", "N",
+    1, 1, 1024 },
+  { "series", G_OPTION_ARG_INT, FIELD (n_series), "series of a scrape (10000)", "N", 10000, 0,
+    100000 },
+  { NULL },
+};
+
+static const TpsCommandLine command_line = {
+  NAME,
+  "Measures the cost of metrics: counting a call, and writing a scrape. Has 15 rounds.",
+  { { flags, 0 }, { tps_run_flags, FIELD (run) } },
+};
+
 typedef struct
 {
   const gchar *name;
@@ -247,17 +263,6 @@ run_scrape (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, G
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-static GPtrArray *
-describe (gpointer user_data)
-{
-  const Options *options = &((Bench *) user_data)->options;
-  GPtrArray *described = g_ptr_array_new_with_free_func (g_free);
-
-  tps_flags_add_number (described, "threads", options->n_threads);
-  tps_flags_add_number (described, "series", options->n_series);
-  return described;
-}
-
 static void
 add_row (Bench *bench, TpsEngine *engine, const gchar *title, TpsTaskRun run, guint row,
          gdouble seconds)
@@ -326,51 +331,22 @@ static const TpsFigureStyle style = {
   .name = name_row, .label = name_row, .columns = columns, .has_units = TRUE
 };
 
-static gboolean
-parse (Options *o, gint argc, gchar **argv, GError **error)
-{
-  static const gchar *const none[] = { NULL };
-  const GOptionEntry entries[] = {
-    { "threads", 0, 0, G_OPTION_ARG_INT, &o->n_threads, "threads that change the same numbers (1)",
-      "N" },
-    { "series", 0, 0, G_OPTION_ARG_INT, &o->n_series, "series of a scrape (10000)", "N" },
-    { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
-  };
-  g_auto (GStrv) given = NULL;
-  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
-
-  *o = (Options) { .n_threads = 1, .n_series = 10000 };
-  g_option_context_set_summary (context, "Measures the cost of metrics: counting a call, and "
-                                         "writing a scrape.");
-  g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
-  g_option_context_add_main_entries (context, entries, NULL);
-  tps_run_flags_add (context, &o->run, NULL);
-  if (!tps_flags_parse (context, argc, argv, &given, error))
-    return FALSE;
-  if (o->run.repeats == TPS_FLAGS_NOT_GIVEN)
-    o->run.repeats = o->run.smoke ? 3 : 15;
-  return tps_run_flags_finish (&o->run, none, error)
-         && tps_flags_check_number ("threads", o->n_threads, 1, 1024, error)
-         && tps_flags_check_number ("series", o->n_series, 0, 100000, error);
-}
-
 gint
 main (gint argc, gchar **argv)
 {
   static const TpsBenchmark benchmark = {
-    .name = NAME, .describe = describe, .prepare = prepare, .stop = stop, .style = &style
+    .command_line = &command_line, .prepare = prepare, .stop = stop, .style = &style
   };
   g_autoptr (GError) error = NULL;
   Bench bench = { 0 };
+  TpsRunFlags *run = &bench.options.run;
   gint status;
 
   tps_benchmark_init ();
-  if (!parse (&bench.options, argc, argv, &error))
-    status = tps_benchmark_refuse (NAME, error);
-  else if (bench.options.run.version)
-    status = tps_benchmark_print_version (NAME);
-  else
-    status = tps_benchmark_run (&benchmark, &bench.options.run, &bench);
-  tps_run_flags_clear (&bench.options.run);
+  if (!tps_command_line_parse (&command_line, &bench.options, argc, argv, NULL, &error))
+    return tps_benchmark_refuse (NAME, error);
+  tps_flags_default_number (&run->repeats, run->smoke ? 3 : 15);
+  status = tps_benchmark_run (&benchmark, run, &bench);
+  tps_command_line_clear (&command_line, &bench.options);
   return status;
 }

@@ -89,13 +89,8 @@ print_server_kinds (void)
 }
 
 void
-tps_bench_print_list (gboolean version_only)
+tps_bench_print_list (void)
 {
-  if (version_only)
-    {
-      printf ("parameter_server (ThriftPS) %s\n", TPS_VERSION);
-      return;
-    }
   print_experiments ();
   print_ids ("data", tps_bench_data_configurations);
   print_ids ("model", tps_bench_model_configurations);

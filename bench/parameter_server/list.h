@@ -8,8 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* Prints all names of the registries, one flag per line; or only the version. */
-void tps_bench_print_list (gboolean version_only);
+/* Prints all names of the registries, one flag per line. */
+void tps_bench_print_list (void);
 
 /* Checks that all names in `options`, and the classes of its data and model ids, are known and
  * usable on this machine. Errors: NOT_FOUND, with the flag and its possible values; UNAVAILABLE,

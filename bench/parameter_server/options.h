@@ -15,8 +15,9 @@ G_BEGIN_DECLS
 /* The fields have the names of their flags. Strings are owned. */
 typedef struct
 {
-  TpsWorld world;
   TpsRunFlags run;
+  TpsWorld world;
+  gboolean list; /* print the possible values of flags; the other fields are not complete */
 
   gchar *experiment; /* NULL = none */
   gchar *trainer;
@@ -55,12 +56,10 @@ typedef struct
   gint piece_kib; /* 0 = whole buckets */
 } TpsBenchOptions;
 
-/* Parses `argv`, in which names may contain dashes or underscores. Then reads flags that are not
- * given from the environment of Slurm, MPI and launchers like torchrun (rank, world size, address
- * of the master). Resolves relative paths against the working directory of the user. Errors
- * (TPS_BENCH_BAD): INVALID_ARGUMENT. */
-TpsBenchVerdict tps_bench_options_parse (TpsBenchOptions *options, gint argc, gchar **argv,
-                                         GError **error);
+/* Parses `argv`. Then reads flags that are not given from the environment of Slurm, MPI and
+ * launchers like torchrun (rank, world size, address of the master). Errors: INVALID_ARGUMENT. */
+gboolean tps_bench_options_parse (TpsBenchOptions *options, gint argc, gchar **argv,
+                                  GError **error);
 /* Frees the strings. */
 void tps_bench_options_clear (TpsBenchOptions *options);
 
@@ -69,8 +68,8 @@ void tps_bench_options_clear (TpsBenchOptions *options);
 guint tps_bench_options_count_trainers (const TpsBenchOptions *options);
 guint tps_bench_options_count_servers (const TpsBenchOptions *options);
 
-/* Returns a line "name=value" for each flag, in the order of --help. The caller owns the result. */
-GPtrArray *tps_bench_options_describe (const TpsBenchOptions *options);
+/* The flags, for tps_command_line_describe(). */
+extern const TpsCommandLine tps_bench_command_line;
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsBenchOptions, tps_bench_options_clear)
 

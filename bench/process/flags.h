@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The common part of the command lines of all benchmarks. */
+/* The command lines of all benchmarks, as tables of flags. */
 
 #pragma once
 
@@ -8,71 +8,81 @@
 
 G_BEGIN_DECLS
 
-/* The result of parsing a command line. */
-typedef enum
-{
-  TPS_BENCH_RUN,  /* the program must continue */
-  TPS_BENCH_DONE, /* --help, --list or --version has been printed */
-  TPS_BENCH_BAD,  /* a bad flag; `error` names it */
-} TpsBenchVerdict;
-
-/* The text of --help about the exit status. */
-#define TPS_FLAGS_EXIT_STATUS \
-  "Exit status: 0 done, 1 a role or a pass failed, 2 a bad flag, 130 interrupted."
-
 /* The value of a number that is not given on the command line. The user cannot give this value. */
 #define TPS_FLAGS_NOT_GIVEN G_MININT
+/* The lower end of a range of numbers above 0. */
+#define TPS_FLAGS_ABOVE_0 G_MINDOUBLE
 
-/* Parses `argv`. Names of flags may contain dashes or underscores; arguments that are not flags are
- * refused. `given` receives the command line with dashes, owned by the caller. --help prints the
- * help and exits the process. Errors: INVALID_ARGUMENT. */
-gboolean tps_flags_parse (GOptionContext *context, gint argc, gchar **argv, gchar ***given,
-                          GError **error);
+/* A flag. Its table ends with an entry without a name. All strings are static. */
+typedef struct
+{
+  const gchar *name;     /* "batch-size" */
+  GOptionArg type;       /* INT, INT64, DOUBLE, NONE, STRING or FILENAME */
+  gsize offset;          /* of its field */
+  const gchar *help;     /* NULL = for child processes; neither shown nor described */
+  const gchar *argument; /* "N"; NULL for NONE */
+  gdouble number;        /* the default of a number, which is valid outside the range, too */
+  gdouble min, max;      /* its range; `max` 0 = any integer, or any DOUBLE from `min` on */
+  const gchar *text;     /* the default of a string; NULL = none */
+  const gchar *words;    /* the values of a string, such as "unix tcp"; NULL = any */
+  gboolean is_silent;    /* tps_command_line_describe() omits the flag */
+  gchar letter;          /* of the short form; 0 = none */
+} TpsFlag;
 
-/* Sets the error "--flag=value: expected …" (INVALID_ARGUMENT). tps_flags_refuse() returns FALSE.
- * The checks return TRUE if the value is valid. */
+/* A command line: tables, and the offsets of the structs that have their fields. */
+typedef struct
+{
+  const gchar *name;    /* of the benchmark: "lookup" */
+  const gchar *summary; /* for --help */
+  struct
+  {
+    const TpsFlag *flags;
+    gsize offset;
+  } groups[6]; /* in the order of --help; the rest is empty */
+} TpsCommandLine;
+
+/* The flags of all benchmarks: rounds or passes, and outputs. */
+typedef struct
+{
+  gchar *json;
+  gchar *peer;
+  gint repeats;
+  gboolean smoke;
+} TpsRunFlags;
+
+/* The table of TpsRunFlags, without --peer, whose values differ. */
+extern const TpsFlag tps_run_flags[];
+
+/* Sets the defaults in `options`, parses `argv`, resolves relative paths against the working
+ * directory of the user (see tps_flags_resolve_path()), and checks ranges and words. Names of flags
+ * may contain dashes or underscores; arguments that are not flags are refused. `given` receives the
+ * command line with dashes, owned by the caller; NULL = not needed. --help and --version print
+ * their text and exit the process. Errors: INVALID_ARGUMENT. */
+gboolean tps_command_line_parse (const TpsCommandLine *line, gpointer options, gint argc,
+                                 gchar **argv, gchar ***given, GError **error);
+/* Frees the strings of `options`. */
+void tps_command_line_clear (const TpsCommandLine *line, gpointer options);
+
+/* Returns a line "name=value" for each flag; a number that is not given is "". The caller owns the
+ * result. */
+GPtrArray *tps_command_line_describe (const TpsCommandLine *line, gconstpointer options);
+
+/* -- for checks that no table can express -- */
+
+/* Sets the error "--flag=value: expected …" (INVALID_ARGUMENT). Returns FALSE. */
 gboolean tps_flags_refuse (const gchar *flag, const gchar *value, const gchar *expected,
                            GError **error);
+/* Returns TRUE if the value is in the range. Errors: as above. */
 gboolean tps_flags_check_number (const gchar *flag, gint64 value, gint64 min, gint64 max,
                                  GError **error);
-/* Requires a finite value above 0; `may_be_zero` also allows 0. */
-gboolean tps_flags_check_factor (const gchar *flag, gdouble value, gboolean may_be_zero,
-                                 GError **error);
-/* Requires one of `words`, which end with NULL. */
-gboolean tps_flags_check_word (const gchar *flag, const gchar *value, const gchar *const *words,
-                               GError **error);
 
-/* Sets `*value` to a copy of `text` if it is NULL. */
+/* Set `*value` if it has not been given. Texts are copied. */
 void tps_flags_default_to (gchar **value, const gchar *text);
+void tps_flags_default_number (gint *value, gint number);
 
 /* Resolves a relative path against the working directory of the user. `bazel run` passes this
  * directory in the environment, because it starts programs in another folder. `*path` is replaced;
  * NULL stays. */
 void tps_flags_resolve_path (gchar **path);
-
-/* Add a line "name=value" to `lines`, for reports. A `value` of NULL is written as "". */
-void tps_flags_add_text (GPtrArray *lines, const gchar *name, const gchar *value);
-void tps_flags_add_number (GPtrArray *lines, const gchar *name, gdouble value);
-
-/* The flags of all benchmarks: the number of passes, the peer, and the outputs. Strings are
- * owned. */
-typedef struct
-{
-  gchar *json;
-  gchar *peer;
-  gint repeats; /* TPS_FLAGS_NOT_GIVEN = 1, or 5 with a peer */
-  gboolean smoke;
-  gboolean version;
-} TpsRunFlags;
-
-/* Adds the flags to `context`. `peers` is the help text of --peer. With NULL, the benchmark has no
- * passes, no --peer. `flags` must outlive the parsing. */
-void tps_run_flags_add (GOptionContext *context, TpsRunFlags *flags, const gchar *peers);
-
-/* Sets defaults, resolves paths and checks the values. `peers` lists the valid values of --peer and
- * ends with NULL. Errors: INVALID_ARGUMENT. */
-gboolean tps_run_flags_finish (TpsRunFlags *flags, const gchar *const *peers, GError **error);
-/* Frees the strings. */
-void tps_run_flags_clear (TpsRunFlags *flags);
 
 G_END_DECLS

@@ -8,25 +8,47 @@
  * socket to the quiet tenant. A figure is a percentile of all lookups of all rounds. Every received
  * row is checked. */
 
-#include <stdatomic.h>
-#include <string.h>
-
 #include "bench/engine/benchmark.h"
-#include "bench/tenants/options.h"
-#include "plugin/client/remote_tables.h"
+#include "bench/served/callers.h"
+#include "bench/served/served.h"
 #include "plugin/plugin.h"
 #include "runtime/base/error.h"
-#include "runtime/base/sync.h"
 
 #define NAME "tenants"
 #define TABLE "rows"
 #define N_ROWS 100000
 #define DIM 16
 #define N_FLOOD_IDS 2000 /* rows of a lookup of the crowd */
-/* the timeout of every call, which no call reaches */
-#define CALL_NS G_GINT64_CONSTANT (60000000000)
 /* For the estimate of the time. */
 #define USUAL_CALL_S 0.0002
+
+typedef struct
+{
+  TpsRunFlags run;
+  gint64 n_ids, n_calls, limit;
+  gint n_clients;
+} Options;
+
+#define FIELD(name) G_STRUCT_OFFSET (Options, name)
+
+static const TpsFlag flags[] = {
+  { "ids", G_OPTION_ARG_INT64, FIELD (n_ids), "rows of a measured lookup (20)", "N", 20, 1,
+    100000 },
+  { "calls", G_OPTION_ARG_INT64, FIELD (n_calls), "lookups of a round, one at a time (2000)", "N",
+    2000, 1, 1000000 },
+  { "clients", G_OPTION_ARG_INT, FIELD (n_clients), "connections of the other tenant (32)", "N", 32,
+    1, 500 },
+  { "limit", G_OPTION_ARG_INT64, FIELD (limit),
+    "limit on its rows per second, in the run with a limit (200000)", "N", 200000, 1, 1e9 },
+  { NULL },
+};
+
+static const TpsCommandLine command_line = {
+  NAME,
+  "Measures the effect of one tenant on another: the time of a tenant's lookups alone, during a "
+  "flood of\nthe other's lookups, and during a flood with a limit.",
+  { { flags, 0 }, { tps_run_flags, FIELD (run) } },
+};
 
 /* A server. The first of two servers has no limits; the second limits the crowd. */
 typedef struct
@@ -49,7 +71,7 @@ static const gchar *const case_names[N_CASES] = { "alone", "beside a flood",
 
 typedef struct
 {
-  const TpsTenantsOptions *options;
+  const Options *options;
   TpsFigures *figures;
   gchar *folder; /* borrowed */
   Server servers[2];
@@ -117,13 +139,8 @@ stop_server (Server *server)
 static TpsRemoteTables *
 connect_to (const Server *server, gboolean is_quiet, GError **error)
 {
-  const gchar *address = tps_server_get_addresses (server->server)[is_quiet ? 0 : 1];
-  TpsRemoteTablesOptions options = { .addresses = &address, .n_addresses = 1 };
-  g_autoptr (TpsRemoteTables) tables = tps_remote_tables_new (&options, error);
-
-  if (tables == NULL || !tps_remote_tables_discover (tables, tps_clock_now_ns () + CALL_NS, error))
-    return NULL;
-  return g_steal_pointer (&tables);
+  return tps_served_connect (tps_server_get_addresses (server->server)[is_quiet ? 0 : 1], NULL,
+                             NULL, error);
 }
 
 static gboolean
@@ -136,8 +153,7 @@ make_table (const Server *server, GError **error)
   tps_table_spec_init (&spec, TABLE, N_ROWS, DIM);
   spec.initializer.kind = TPS_INITIALIZER_ZEROS;
   return tables != NULL
-         && tps_remote_tables_create (tables, &spec, &placement, tps_clock_now_ns () + CALL_NS,
-                                      error);
+         && tps_remote_tables_create (tables, &spec, &placement, tps_served_get_deadline (), error);
 }
 
 static gboolean
@@ -154,129 +170,73 @@ check_rows (const TpsTensor *rows, gint64 n_ids, GError **error)
   return TRUE;
 }
 
-static gboolean
-look_up (TpsRemoteTables *tables, GRand *dice, gint64 *ids, gint64 n_ids, GError **error)
-{
-  TpsTensorView view = { { TPS_DTYPE_INT64, 1, { n_ids } }, ids };
-  g_auto (TpsTensor) rows = { 0 };
-
-  for (gint64 i = 0; i < n_ids; i++)
-    ids[i] = g_rand_int_range (dice, 0, N_ROWS);
-  return tps_remote_tables_lookup_rows_sync (tables, TABLE, view, tps_clock_now_ns () + CALL_NS,
-                                             &rows, error)
-         && check_rows (&rows, n_ids, error);
-}
-
-/* ---- the flood ------------------------------------------------------------------------------- */
-
+/* A client of either tenant. */
 typedef struct
 {
   TpsRemoteTables *tables;
+  GRand *dice;
   gint64 n_ids;
-  guint seed;
-  atomic_bool *is_over;
-  gint64 n_calls;
-  GError *error;
-  TpsThread thread;
-} Crowd;
+  gint64 *ids; /* [n_ids] */
+} Client;
 
-static gpointer
-call_until_the_end (gpointer data)
+static void
+client_free (gpointer data)
 {
-  Crowd *crowd = data;
-  g_autoptr (GRand) dice = g_rand_new_with_seed (crowd->seed);
-  g_autofree gint64 *ids = g_new (gint64, crowd->n_ids);
+  Client *client = data;
 
-  while (!atomic_load (crowd->is_over) && crowd->error == NULL)
-    if (look_up (crowd->tables, dice, ids, crowd->n_ids, &crowd->error))
-      crowd->n_calls++;
-  return NULL;
+  g_clear_pointer (&client->tables, tps_remote_tables_free);
+  g_rand_free (client->dice);
+  g_free (client->ids);
+  g_free (client);
 }
 
-/* Connects all clients of the crowd. After an error, the caller must free the connected clients. */
+/* Connects a client and adds it to `clients`. */
 static gboolean
-start_crowd (const Server *server, Crowd *crowd, guint n, GError **error)
+add_client (GPtrArray *clients, const Server *server, gboolean is_quiet, gint64 n_ids,
+            GError **error)
 {
-  for (guint i = 0; i < n; i++)
-    {
-      crowd[i].tables = connect_to (server, FALSE, error);
-      if (crowd[i].tables == NULL)
-        return FALSE;
-    }
-  return TRUE;
+  Client *client = g_new0 (Client, 1);
+
+  g_ptr_array_add (clients, client);
+  client->dice = g_rand_new_with_seed (clients->len);
+  client->n_ids = n_ids;
+  client->ids = g_new (gint64, n_ids);
+  client->tables = connect_to (server, is_quiet, error);
+  return client->tables != NULL;
 }
 
-/* Waits for all threads of the crowd and counts their calls. Returns FALSE with the first error. */
 static gboolean
-join_crowd (Crowd *crowd, guint n, gint64 *n_calls, GError **error)
+look_up (gpointer data, GError **error)
 {
-  gboolean ok = TRUE;
+  Client *client = data;
+  g_auto (TpsTensor) rows = { 0 };
 
-  *n_calls = 0;
-  for (guint i = 0; i < n; i++)
-    {
-      tps_sync_check (pthread_join (crowd[i].thread, NULL));
-      *n_calls += crowd[i].n_calls;
-      if (crowd[i].error == NULL)
-        continue;
-      if (ok)
-        g_propagate_error (error, g_steal_pointer (&crowd[i].error));
-      g_clear_error (&crowd[i].error);
-      ok = FALSE;
-    }
-  return ok;
+  for (gint64 i = 0; i < client->n_ids; i++)
+    client->ids[i] = g_rand_int_range (client->dice, 0, N_ROWS);
+  return tps_remote_tables_lookup_rows_sync (client->tables, TABLE,
+                                             tps_view_ids (client->ids, (gsize) client->n_ids),
+                                             tps_served_get_deadline (), &rows, error)
+         && check_rows (&rows, client->n_ids, error);
 }
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
+/* Measures the lookups of the quiet tenant, the first of the clients, while the other clients,
+ * those of the crowd, make calls. */
 static gboolean
-measure (const Bench *bench, const Server *server, GArray *ms, GError **error)
+measure (const Bench *bench, const GPtrArray *clients, GArray **ms, gdouble *calls_per_s,
+         GError **error)
 {
-  gint64 n_ids = bench->options->n_ids;
-  g_autoptr (TpsRemoteTables) tables = connect_to (server, TRUE, error);
-  g_autoptr (GRand) dice = g_rand_new_with_seed (1);
-  g_autofree gint64 *ids = g_new (gint64, n_ids);
+  TpsCallers *crowd = tps_callers_start (clients->pdata + 1, clients->len - 1, look_up, 0, 0);
+  TpsCallers *quiet = tps_callers_start (clients->pdata, 1, look_up, bench->options->n_calls, 0);
+  g_autoptr (GArray) measured = tps_callers_stop (quiet, error);
+  g_autoptr (GArray) flood = tps_callers_stop (crowd, measured != NULL ? error : NULL);
 
-  if (tables == NULL)
+  if (measured == NULL || flood == NULL)
     return FALSE;
-  for (gint64 i = 0; i < bench->options->n_calls; i++)
-    {
-      gint64 start_ns = tps_clock_now_ns ();
-      gdouble took_ms;
-
-      if (!look_up (tables, dice, ids, n_ids, error))
-        return FALSE;
-      took_ms = (gdouble) (tps_clock_now_ns () - start_ns) / 1e6;
-      g_array_append_val (ms, took_ms);
-    }
+  *ms = tps_calls_get_ms (measured);
+  *calls_per_s = flood->len / tps_calls_get_span (flood);
   return TRUE;
-}
-
-/* Measures the lookups of the quiet tenant while `n` connections of the crowd make calls. */
-static gboolean
-measure_beside (const Bench *bench, const Server *server, Crowd *crowd, guint n, GArray *ms,
-                gdouble *calls_per_s, GError **error)
-{
-  atomic_bool is_over = FALSE;
-  gint64 start_ns, n_calls;
-  gboolean ok;
-
-  if (!start_crowd (server, crowd, n, error))
-    return FALSE;
-  start_ns = tps_clock_now_ns ();
-  for (guint i = 0; i < n; i++)
-    {
-      crowd[i].n_ids = N_FLOOD_IDS;
-      crowd[i].seed = i + 2;
-      crowd[i].is_over = &is_over;
-      tps_sync_check (pthread_create (&crowd[i].thread, NULL, call_until_the_end, &crowd[i]));
-    }
-  ok = measure (bench, server, ms, error);
-  atomic_store (&is_over, TRUE);
-  if (!join_crowd (crowd, n, &n_calls, ok ? error : NULL))
-    ok = FALSE;
-  *calls_per_s = (gdouble) n_calls / ((gdouble) (tps_clock_now_ns () - start_ns) / 1e9);
-  return ok;
 }
 
 static gboolean
@@ -285,17 +245,19 @@ run_case (gpointer data, gpointer system, G_GNUC_UNUSED gpointer row, gboolean i
 {
   Bench *bench = data;
   Case which = (Case) GPOINTER_TO_UINT (system);
+  const Server *server = &bench->servers[which == BESIDE_A_LIMITED_FLOOD ? 1 : 0];
   guint n = which == ALONE ? 0 : (guint) bench->options->n_clients;
-  g_autofree Crowd *crowd = g_new0 (Crowd, MAX (n, 1));
-  g_autoptr (GArray) ms = g_array_new (FALSE, FALSE, sizeof (gdouble));
+  g_autoptr (GPtrArray) clients = g_ptr_array_new_with_free_func (client_free);
+  g_autoptr (GArray) ms = NULL;
   gdouble calls_per_s;
-  gboolean ok = measure_beside (bench, &bench->servers[which == BESIDE_A_LIMITED_FLOOD ? 1 : 0],
-                                crowd, n, ms, &calls_per_s, error);
 
-  for (guint i = 0; i < n; i++)
-    g_clear_pointer (&crowd[i].tables, tps_remote_tables_free);
-  if (!ok || is_warm_up)
-    return ok;
+  for (guint i = 0; i <= n; i++)
+    if (!add_client (clients, server, i == 0, i == 0 ? bench->options->n_ids : N_FLOOD_IDS, error))
+      return FALSE;
+  if (!measure (bench, clients, &ms, &calls_per_s, error))
+    return FALSE;
+  if (is_warm_up)
+    return TRUE;
   tps_figures_add_all (bench->figures, "lookup", case_names[which], &lookup_ms, ms);
   if (which != ALONE)
     tps_figures_add (bench->figures, "the flood", case_names[which], &flood_calls, calls_per_s);
@@ -303,12 +265,6 @@ run_case (gpointer data, gpointer system, G_GNUC_UNUSED gpointer row, gboolean i
 }
 
 /* ---- the benchmark --------------------------------------------------------------------------- */
-
-static GPtrArray *
-describe (gpointer user_data)
-{
-  return tps_tenants_options_describe (((Bench *) user_data)->options);
-}
 
 static gboolean
 prepare (gpointer user_data, TpsBenchRun *run, GError **error)
@@ -363,23 +319,38 @@ static const TpsFigureStyle style = {
   .name = name_ours, .label = name_ours, .columns = columns, .has_units = TRUE
 };
 
+static gboolean
+parse (Options *o, gint argc, gchar **argv, GError **error)
+{
+  if (!tps_command_line_parse (&command_line, o, argc, argv, NULL, error))
+    return FALSE;
+  tps_flags_default_number (&o->run.repeats, o->run.smoke ? 1 : 5);
+  if (o->run.smoke)
+    {
+      o->n_calls = MIN (o->n_calls, 50);
+      o->n_clients = MIN (o->n_clients, 4);
+    }
+  return TRUE;
+}
+
 gint
 main (gint argc, gchar **argv)
 {
   static const TpsBenchmark benchmark = {
-    .name = NAME,
-    .describe = describe,
+    .command_line = &command_line,
     .prepare = prepare,
     .stop = stop,
     .style = &style,
   };
   g_autoptr (GError) error = NULL;
-  g_auto (TpsTenantsOptions) options = { 0 };
+  Options options;
   Bench bench = { .options = &options };
+  gint status;
 
   tps_benchmark_init ();
-  if (!tps_tenants_options_parse (&options, argc, argv, &error))
-    return tps_benchmark_refuse (NAME, error);
-  return options.run.version ? tps_benchmark_print_version (NAME)
-                             : tps_benchmark_run (&benchmark, &options.run, &bench);
+  status = parse (&options, argc, argv, &error)
+               ? tps_benchmark_run (&benchmark, &options.run, &bench)
+               : tps_benchmark_refuse (NAME, error);
+  tps_command_line_clear (&command_line, &options);
+  return status;
 }

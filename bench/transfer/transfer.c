@@ -17,15 +17,12 @@
 #include <sys/resource.h>
 
 #include "bench/engine/benchmark.h"
-#include "bench/transfer/calls/call_load.h"
-#include "bench/transfer/calls/idle.h"
+#include "bench/transfer/calls/calls.h"
 #include "bench/transfer/figures/transfer_figures.h"
 #include "bench/transfer/limits/raw.h"
 #include "bench/transfer/ours.h"
 #include "bench/transfer/plan.h"
-#include "bench/transfer/tls/certificate.h"
-#include "bench/transfer/tls/handshakes.h"
-#include "bench/transfer/tls/load_openssl.h"
+#include "bench/transfer/tls/openssl.h"
 #include "runtime/base/error.h"
 
 #define NAME "transfer"
@@ -42,12 +39,6 @@ typedef struct
   gchar *certificate;   /* NULL = no TLS */
   TpsTransferIdle idle; /* `n_idle` is 0 if not measured */
 } Transfer;
-
-static GPtrArray *
-describe (gpointer user_data)
-{
-  return tps_transfer_options_describe (((Transfer *) user_data)->options);
-}
 
 /* -- systems -- */
 
@@ -375,8 +366,7 @@ static gint
 run_benchmark (const TpsTransferOptions *options, const GPtrArray *specs)
 {
   static const TpsBenchmark benchmark = {
-    .name = NAME,
-    .describe = describe,
+    .command_line = &tps_transfer_command_line,
     .prepare = prepare,
     .stop = stop,
     .style = &tps_transfer_figure_style,
@@ -480,8 +470,6 @@ main (gint argc, gchar **argv)
   if (!tps_transfer_options_parse (&options, argc, argv, &error)
       || (specs = tps_transfer_plan_systems (&options, &error)) == NULL)
     return tps_benchmark_refuse (NAME, error);
-  if (options.run.version)
-    return tps_benchmark_print_version (NAME);
   if (options.serve != NULL || options.load != NULL)
     return run_child (&options);
   raise_descriptor_limit ();

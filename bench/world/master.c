@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The sequence without failures: tps_master_new() starts the rendezvous. tps_master_meet_roles()
- * registers every role (roster.h). Each pass prepares the servers, sends every trainer its plan,
+ * registers every role. Each pass prepares the servers, sends every trainer its plan,
  * polls the trainers until they are done, and fetches the metrics.
  *
  * A failure ends the pass with an error that names the role. Failures are: a child has exited, the
@@ -17,15 +17,368 @@
 
 #include "bench/process/interrupt.h"
 #include "bench/process/reachable.h"
-#include "bench/world/roster.h"
+#include "bench/world/card.h"
+#include "plugin/client/client.h"
 #include "plugin/client/stubs.h"
 #include "plugin/plugin.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/tensor/train_plan.h"
+
+/* The list of the roles of a world, kept by the master: registration, addresses and state.
+ *
+ * Registration: a role puts its card under tps_world_get_role_key(). The master compares the card
+ * with its own card. It then puts the role's card under tps_world_get_welcome_key(), which assigns
+ * the rank to that process. Another process with the same rank finds a card with a foreign nonce
+ * there, and exits. A card that does not match ends the run. */
+
+/* A role and its state. */
+typedef struct
+{
+  guint rank;
+  TpsWorldKind kind;
+  gchar *name;
+  TpsCard *card; /* NULL before the registration, like the next two fields */
+  gchar *address;
+  TpsClient *client;
+  gboolean is_lost; /* a trainer without which the world continues */
+
+  /* The state of a trainer in the running pass. */
+  gint64 heartbeat; /* the last heartbeat; -1 = none */
+  gint64 alive_ns;  /* time of the last new heartbeat */
+  TpsTrainStatus status;
+} Role;
+
+typedef struct
+{
+  const TpsWorld *world;
+  TpsClient *self;  /* to the master's own rendezvous; borrowed */
+  TpsCard *card;    /* of the master */
+  gchar *address;   /* of the rendezvous, for messages */
+  GPtrArray *roles; /* of Role, in the order of ranks, without the master */
+} Roster;
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
-#define POLL_US 10000            /* between polls of the trainers */
-#define CALL_NS (30 * SECOND_NS) /* timeout of a short call */
+#define CALL_NS (30 * SECOND_NS)
+#define STOP_NS (SECOND_NS / 2) /* the maximum time until all roles have seen the stop */
+#define MEET_MS 100             /* milliseconds between checks for interrupts and ended children */
+
+/* Returns the deadline after `span_ns`. */
+static gint64
+in (gint64 span_ns)
+{
+  return tps_clock_now_ns () + span_ns;
+}
+
+static void
+role_free (gpointer data)
+{
+  Role *role = data;
+
+  g_clear_pointer (&role->client, tps_client_free);
+  g_clear_pointer (&role->card, tps_card_free);
+  tps_train_status_clear (&role->status);
+  g_free (role->name);
+  g_free (role->address);
+  g_free (role);
+}
+
+static Role *
+role_new (const TpsWorld *world, guint rank)
+{
+  Role *role = g_new0 (Role, 1);
+
+  role->rank = rank;
+  role->kind = tps_world_get_kind (world, rank);
+  role->name = tps_world_get_name (world, rank);
+  return role;
+}
+
+/* Creates a roster, which the caller owns, with all roles of `world`. Borrows `self` and `world`;
+ * takes over the card; copies the address. */
+static Roster *
+roster_new (const TpsWorld *world, TpsClient *self, TpsCard *card, const gchar *address)
+{
+  Roster *roster = g_new0 (Roster, 1);
+
+  roster->world = world;
+  roster->self = self;
+  roster->card = card;
+  roster->address = g_strdup (address);
+  roster->roles = g_ptr_array_new_with_free_func (role_free);
+  for (guint rank = 0; rank + 1 < tps_world_get_size (world); rank++)
+    g_ptr_array_add (roster->roles, role_new (world, rank));
+  return roster;
+}
+
+static void
+roster_free (Roster *roster)
+{
+  g_ptr_array_unref (roster->roles);
+  tps_card_free (roster->card);
+  g_free (roster->address);
+  g_free (roster);
+}
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (Roster, roster_free)
+
+/* -- registration -- */
+
+/* Accepts the role with the card `bytes`, and connects to the role. */
+static gboolean
+welcome (Roster *roster, Role *role, GBytes *bytes, GError **error)
+{
+  g_autofree gchar *key = tps_world_get_welcome_key (role->rank);
+  TpsClientOptions options = { 0 };
+
+  role->card = tps_card_decode (bytes);
+  role->address = tps_card_dup_address (role->card);
+  if (!tps_card_check (role->card, roster->card, error))
+    return FALSE;
+  options.address = role->address;
+  role->client = tps_client_new (&options, error);
+  return role->client != NULL && tps_remote_put (roster->self, key, bytes, in (CALL_NS), error);
+}
+
+/* Accepts a role that has put its card. `*has_come` is FALSE if there is no card yet. */
+static gboolean
+look_for (Roster *roster, Role *role, gint32 timeout_ms, gboolean *has_come, GError **error)
+{
+  g_autofree gchar *key = tps_world_get_role_key (role->rank);
+  g_autoptr (GError) local = NULL;
+  g_autoptr (GBytes) bytes = tps_remote_get (roster->self, key, timeout_ms, in (CALL_NS), &local);
+
+  *has_come = bytes != NULL;
+  if (bytes != NULL)
+    return welcome (roster, role, bytes, error);
+  if (g_error_matches (local, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED)
+      || g_error_matches (local, TPS_ERROR, TPS_ERROR_NOT_FOUND))
+    return TRUE;
+  g_propagate_error (error, g_steal_pointer (&local));
+  return FALSE;
+}
+
+/* Returns TRUE if the role has put its card, even if the master has not accepted it. */
+static gboolean
+has_come (Roster *roster, Role *role)
+{
+  g_autofree gchar *key = tps_world_get_role_key (role->rank);
+  g_autoptr (GBytes) bytes = NULL;
+
+  if (role->card == NULL)
+    bytes = tps_remote_get (roster->self, key, 0, in (CALL_NS), NULL);
+  return role->card != NULL || bytes != NULL;
+}
+
+/* Waits for the first missing role for a short time, and polls the others. */
+static gboolean
+look_for_all (Roster *roster, gboolean *all_there, GError **error)
+{
+  *all_there = TRUE;
+  for (guint i = 0; i < roster->roles->len; i++)
+    {
+      Role *role = roster->roles->pdata[i];
+      gboolean has_come;
+
+      if (role->client != NULL)
+        continue;
+      if (!look_for (roster, role, *all_there ? MEET_MS : 0, &has_come, error))
+        return FALSE;
+      *all_there = *all_there && has_come;
+    }
+  return TRUE;
+}
+
+/* Explains why other hosts cannot reach the master, and how to change that. Returns NULL if they
+ * can, or if the world has no other hosts. */
+static gchar *
+roster_explain_loopback (const TpsWorld *world, gboolean any)
+{
+  const gchar *host = world->bind != NULL ? world->bind : world->master_addr;
+  g_autofree gchar *address = tps_reachable_resolve (host);
+  g_autofree gchar *others = NULL;
+  g_autofree gchar *where = NULL;
+  gboolean is_said = g_strcmp0 (host, address) == 0 || g_str_equal (host, "localhost");
+
+  if (world->rank < 0 || address == NULL || !tps_reachable_is_loopback (address)
+      || (is_said && !any))
+    return NULL;
+  others = tps_reachable_list ();
+  where = is_said ? g_strdup ("") : g_strdup_printf (" is %s here (see /etc/hosts),", address);
+  return g_strdup_printf (
+      "%s%s%s a loopback address, which roles on other hosts cannot reach; if there are any, give "
+      "all of them and the master --master-addr=ADDRESS with an address of this host (%s)",
+      host, where, is_said ? " is" : "", others[0] != '\0' ? others : "it has only loopback");
+}
+
+static gboolean
+name_missing (const Roster *roster, GError **error)
+{
+  g_autoptr (GString) names = g_string_new (NULL);
+  g_autofree gchar *loopback = roster_explain_loopback (roster->world, TRUE);
+  guint n_missing = 0;
+
+  for (guint i = 0; i < roster->roles->len; i++)
+    {
+      Role *role = roster->roles->pdata[i];
+
+      if (role->client == NULL)
+        g_string_append_printf (names, "%s%s", n_missing++ > 0 ? ", " : "", role->name);
+    }
+  g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
+               "%s %s not come up in %d s (--startup-timeout); the master listens at %s%s%s",
+               names->str, n_missing > 1 ? "have" : "has", roster->world->startup_timeout,
+               roster->address, loopback != NULL ? "; " : "", loopback != NULL ? loopback : "");
+  return FALSE;
+}
+
+static gboolean
+is_loopback (const Role *role)
+{
+  const gchar *colon = strrchr (role->address, ':');
+  g_autofree gchar *host = NULL;
+
+  if (g_str_has_prefix (role->address, "unix:") || colon == NULL)
+    return FALSE;
+  host = role->address[0] == '['
+             ? g_strndup (role->address + 1, (gsize) (colon - role->address) - 2)
+             : g_strndup (role->address, (gsize) (colon - role->address));
+  return tps_reachable_is_loopback (host);
+}
+
+/* If a role resolves the name of the master's host to loopback, it serves there. Roles on other
+ * hosts then cannot reach it. */
+static gboolean
+check_reach (const Roster *roster, GError **error)
+{
+  const Role *inside = NULL, *outside = NULL;
+
+  for (guint i = 0; i < roster->roles->len; i++)
+    {
+      const Role *role = roster->roles->pdata[i];
+
+      if (g_str_has_prefix (role->address, "unix:"))
+        continue;
+      if (is_loopback (role))
+        inside = role;
+      else
+        outside = role;
+    }
+  if (inside == NULL || outside == NULL)
+    return TRUE;
+  g_set_error (
+      error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+      "%s on %s serves at %s, which %s on %s cannot reach: %s is loopback there (see its /etc/hosts); "
+      "start it with --bind=ADDRESS, or all with --master-addr=ADDRESS",
+      inside->name, tps_card_get (inside->card, "host"), inside->address, outside->name,
+      tps_card_get (outside->card, "host"), roster->world->master_addr);
+  return FALSE;
+}
+
+/* Waits until all roles have registered, for at most --startup-timeout. Calls `check` repeatedly
+ * meanwhile; its error ends the wait. */
+static gboolean
+roster_meet (Roster *roster, gboolean (*check) (gpointer user_data, GError **error),
+             gpointer user_data, GError **error)
+{
+  gint64 deadline_ns = in (roster->world->startup_timeout * SECOND_NS);
+  gboolean all_there = FALSE;
+
+  for (;;)
+    {
+      if (!look_for_all (roster, &all_there, error) || !check (user_data, error))
+        return FALSE;
+      if (all_there)
+        return check_reach (roster, error);
+      if (tps_clock_now_ns () > deadline_ns)
+        return name_missing (roster, error);
+    }
+}
+
+/* -- the end -- */
+
+static void
+wait_until_stopped (Roster *roster, Role *role, gint64 deadline_ns)
+{
+  g_autofree gchar *key = tps_world_get_stopped_key (role->rank);
+  gint64 left_ms = MAX (deadline_ns - tps_clock_now_ns (), 0) / 1000000;
+  GBytes *stopped = tps_remote_get (roster->self, key, (gint32) left_ms, in (CALL_NS), NULL);
+
+  g_clear_pointer (&stopped, g_bytes_unref);
+}
+
+/* Ends all registered roles, and waits for a short time until they have noticed. `failure` is the
+ * reason of a failed run; NULL = success. Does not wait for lost roles. */
+static void
+roster_stop (Roster *roster, const gchar *failure)
+{
+  const gchar *text = failure != NULL ? failure : "";
+  g_autoptr (GBytes) stop = g_bytes_new (text, strlen (text));
+  gint64 deadline_ns = in (STOP_NS);
+
+  tps_remote_put (roster->self, TPS_WORLD_STOP_KEY, stop, in (CALL_NS), NULL);
+  for (guint i = 0; i < roster->roles->len && !tps_interrupt_is_set (); i++)
+    {
+      Role *role = roster->roles->pdata[i];
+
+      if (!role->is_lost && has_come (roster, role))
+        wait_until_stopped (roster, role, deadline_ns);
+    }
+}
+
+/* -- names -- */
+
+/* Finds the whole `address` in `text`: the match must not be the prefix of a longer port. */
+static const gchar *
+find_address (const gchar *text, const gchar *address)
+{
+  gsize n_bytes = strlen (address);
+  const gchar *found = strstr (text, address);
+
+  while (found != NULL && g_ascii_isdigit (found[n_bytes]))
+    found = strstr (found + 1, address);
+  return found;
+}
+
+/* Returns TRUE if the name already precedes the address, as in "trainer1: 10.0.0.2:4013". */
+static gboolean
+is_named (const gchar *text, const gchar *found, const gchar *name)
+{
+  gsize n_bytes = strlen (name);
+
+  return (gsize) (found - text) >= n_bytes + 2 && strncmp (found - 2, ": ", 2) == 0
+         && strncmp (found - 2 - n_bytes, name, n_bytes) == 0;
+}
+
+static void
+name_address (GError *error, const gchar *name, const gchar *address)
+{
+  const gchar *found = address != NULL ? find_address (error->message, address) : NULL;
+  gchar *named;
+
+  if (found == NULL || is_named (error->message, found, name))
+    return;
+  named = g_strdup_printf ("%.*s%s at %s", (gint) (found - error->message), error->message, name,
+                           found);
+  g_free (error->message);
+  error->message = named;
+}
+
+/* Inserts the name of a role before its address in the message, as in "server2 at 10.0.0.3:4013:
+ * Connection refused". */
+static void
+roster_name_addresses (const Roster *roster, GError *error)
+{
+  name_address (error, "the master", roster->address);
+  for (guint i = 0; i < roster->roles->len; i++)
+    {
+      const Role *role = roster->roles->pdata[i];
+
+      name_address (error, role->name, role->address);
+    }
+}
+
+#define POLL_US 10000 /* between polls of the trainers */
 /* the timeout of a status call; a late reply does not count as a sign of life */
 #define STATUS_NS SECOND_NS
 /* the time until the end of a child becomes visible after its connection has closed */
@@ -40,8 +393,8 @@ struct TpsMaster
   TpsSupervisor *supervisor;
   const TpsMasterWork *work;
   gpointer user_data;
-  TpsRoster *roster;
-  GPtrArray *roles; /* of TpsRole; owned by the roster */
+  Roster *roster;
+  GPtrArray *roles; /* of Role; owned by the roster */
   gchar *failure;   /* the reason of the failed run; NULL = no failure */
   guint n_passes;
   guint n_lost;        /* lost trainers */
@@ -54,13 +407,6 @@ struct TpsMaster
   gchar *address; /* the address of the rendezvous */
   TpsClient *self;
 };
-
-/* Returns the deadline after `span_ns`. */
-static gint64
-in (gint64 span_ns)
-{
-  return tps_clock_now_ns () + span_ns;
-}
 
 static TpsClient *
 connect_to (const gchar *address, GError **error)
@@ -79,7 +425,7 @@ has_spare (const TpsMaster *master)
 }
 
 static void
-lose (TpsMaster *master, TpsRole *role, const gchar *why)
+lose (TpsMaster *master, Role *role, const gchar *why)
 {
   role->is_lost = TRUE;
   master->n_lost++;
@@ -93,7 +439,7 @@ forget_ended_children (TpsMaster *master)
 {
   for (guint i = 0; i < master->roles->len && has_spare (master); i++)
     {
-      TpsRole *role = master->roles->pdata[i];
+      Role *role = master->roles->pdata[i];
       g_autoptr (GError) why = NULL;
 
       if (role->kind == TPS_WORLD_TRAINER && !role->is_lost
@@ -178,7 +524,7 @@ open_roster (TpsMaster *master, const GPtrArray *flags, GError **error)
   TpsCard *card = tps_card_new (master->world, "master", address, flags);
   g_autoptr (GBytes) bytes = tps_card_encode (card);
 
-  master->roster = tps_roster_new (master->world, master->self, card, address);
+  master->roster = roster_new (master->world, master->self, card, address);
   master->roles = master->roster->roles;
   return tps_remote_put (master->self, TPS_WORLD_MASTER_KEY, bytes, in (CALL_NS), error);
 }
@@ -188,7 +534,7 @@ tps_master_new (const TpsWorld *world, TpsBenchRun *run, const GPtrArray *flags,
                 const TpsMasterWork *work, gpointer user_data, GError **error)
 {
   g_autoptr (TpsMaster) master = g_new0 (TpsMaster, 1);
-  g_autofree gchar *loopback = tps_roster_explain_loopback (world, FALSE);
+  g_autofree gchar *loopback = roster_explain_loopback (world, FALSE);
 
   master->world = world;
   master->supervisor = run->supervisor;
@@ -213,9 +559,9 @@ void
 tps_master_free (TpsMaster *master)
 {
   if (master->roster != NULL)
-    tps_roster_stop (master->roster, master->failure);
+    roster_stop (master->roster, master->failure);
   g_clear_pointer (&master->self, tps_client_free);
-  g_clear_pointer (&master->roster, tps_roster_free);
+  g_clear_pointer (&master->roster, roster_free);
   if (master->server != NULL)
     tps_server_stop (master->server);
   g_clear_object (&master->server);
@@ -236,7 +582,7 @@ tps_master_get_port (const TpsMaster *master)
 gboolean
 tps_master_meet_roles (TpsMaster *master, GError **error)
 {
-  return tps_roster_meet (master->roster, check_roles, master, error);
+  return roster_meet (master->roster, check_roles, master, error);
 }
 
 /* -- a pass -- */
@@ -246,7 +592,7 @@ add_servers (TpsMaster *master, TpsTrainPlan *plan)
 {
   for (guint i = 0; i < master->roles->len; i++)
     {
-      const TpsRole *role = master->roles->pdata[i];
+      const Role *role = master->roles->pdata[i];
 
       if (role->kind == TPS_WORLD_SERVER)
         tps_train_plan_add_server (plan, (gint32) role->rank, role->address);
@@ -276,21 +622,21 @@ make_plan (TpsMaster *master, guint trainer, GError **error)
 
 /* Returns TRUE for a trainer that takes part in the pass. */
 static gboolean
-is_trainer (const TpsRole *role)
+is_trainer (const Role *role)
 {
   return role->kind == TPS_WORLD_TRAINER && !role->is_lost;
 }
 
 /* Prefixes the error with the name of the role. Returns FALSE. */
 static gboolean
-name_role (const TpsRole *role, GError **error)
+name_role (const Role *role, GError **error)
 {
   g_prefix_error (error, "%s: ", role->name);
   return FALSE;
 }
 
 static gboolean
-start_trainer (TpsMaster *master, TpsRole *role, GError **error)
+start_trainer (TpsMaster *master, Role *role, GError **error)
 {
   g_autoptr (TpsTrainPlan) plan = make_plan (master, role->rank, error);
 
@@ -314,7 +660,7 @@ prepare_servers (TpsMaster *master, GError **error)
 {
   for (guint i = 0; i < master->roles->len; i++)
     {
-      TpsRole *role = master->roles->pdata[i];
+      Role *role = master->roles->pdata[i];
 
       if (role->kind == TPS_WORLD_SERVER
           && !master->work->prepare_server (master->user_data, role->client,
@@ -326,7 +672,7 @@ prepare_servers (TpsMaster *master, GError **error)
 }
 
 static gboolean
-fail_pass (const TpsRole *role, GError **error)
+fail_pass (const Role *role, GError **error)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s: its pass %s: %s", role->name,
                role->status.state == TPS_TRAIN_FAILED ? "failed" : "was cancelled",
@@ -335,7 +681,7 @@ fail_pass (const TpsRole *role, GError **error)
 }
 
 static gboolean
-check_alive (TpsMaster *master, TpsRole *role, GError **error)
+check_alive (TpsMaster *master, Role *role, GError **error)
 {
   gint64 patience_ns = STILL_NS + master->world->rpc_timeout * SECOND_NS;
 
@@ -351,7 +697,7 @@ check_alive (TpsMaster *master, TpsRole *role, GError **error)
 /* Fetches the status of a trainer. Returns FALSE if its pass can no longer succeed. A trainer that
  * does not reply keeps its last status, because another trainer may report a better error. */
 static gboolean
-poll_trainer (TpsMaster *master, TpsRole *role, GError **error)
+poll_trainer (TpsMaster *master, Role *role, GError **error)
 {
   g_autoptr (GError) local = NULL;
   TpsTrainStatus status = { 0 };
@@ -399,7 +745,7 @@ show_progress (TpsMaster *master, const TpsTrainStatus *status)
  * ended or does not respond counts as lost. Any other failure would affect the other trainers,
  * too. */
 static gboolean
-continue_without (TpsMaster *master, TpsRole *role, const GError *cause)
+continue_without (TpsMaster *master, Role *role, const GError *cause)
 {
   gint64 deadline_ns = in (PATIENCE_MS * G_GINT64_CONSTANT (1000000));
 
@@ -422,7 +768,7 @@ start_trainers (TpsMaster *master, GError **error)
 {
   for (guint i = 0; i < master->roles->len; i++)
     {
-      TpsRole *role = master->roles->pdata[i];
+      Role *role = master->roles->pdata[i];
 
       g_autoptr (GError) local = NULL;
 
@@ -437,7 +783,7 @@ start_trainers (TpsMaster *master, GError **error)
 
 /* Polls a trainer, or counts it as lost. */
 static gboolean
-look_or_lose (TpsMaster *master, TpsRole *role, GError **error)
+look_or_lose (TpsMaster *master, Role *role, GError **error)
 {
   g_autoptr (GError) local = NULL;
 
@@ -466,7 +812,7 @@ poll_trainers (TpsMaster *master, gboolean *all_done, GError **error)
   *all_done = TRUE;
   for (guint i = 0; i < master->roles->len; i++)
     {
-      TpsRole *role = master->roles->pdata[i];
+      Role *role = master->roles->pdata[i];
 
       if (!is_trainer (role) || role->status.state == TPS_TRAIN_SUCCEEDED)
         continue;
@@ -485,7 +831,7 @@ poll_trainers (TpsMaster *master, gboolean *all_done, GError **error)
 /* Returns TRUE if the trainer has lost its group, a connection or a device. All of these are
  * UNAVAILABLE on the wire. */
 static gboolean
-has_lost_something (const TpsRole *role)
+has_lost_something (const Role *role)
 {
   return role->status.state == TPS_TRAIN_FAILED
          && g_error_matches (role->status.error, TPS_ERROR, TPS_ERROR_UNAVAILABLE);
@@ -499,7 +845,7 @@ look_for_cause (TpsMaster *master, guint *n_running, GError **error)
   *n_running = 0;
   for (guint i = 0; i < master->roles->len; i++)
     {
-      TpsRole *role = master->roles->pdata[i];
+      Role *role = master->roles->pdata[i];
 
       if (!is_trainer (role) || has_lost_something (role))
         continue;
@@ -564,7 +910,7 @@ cancel_trainers (TpsMaster *master)
 {
   for (guint i = 0; i < master->roles->len; i++)
     {
-      TpsRole *role = master->roles->pdata[i];
+      Role *role = master->roles->pdata[i];
 
       if (is_trainer (role) && role->client != NULL)
         tps_remote_cancel_train (role->client, in (SECOND_NS), NULL);
@@ -576,13 +922,13 @@ cancel_trainers (TpsMaster *master)
 static gboolean
 check_digests (TpsMaster *master, GError **error)
 {
-  TpsRole *first = NULL;
+  Role *first = NULL;
 
   if (!master->work->parameters_agree)
     return TRUE;
   for (guint i = 0; i < master->roles->len; i++)
     {
-      TpsRole *role = master->roles->pdata[i];
+      Role *role = master->roles->pdata[i];
 
       if (!is_trainer (role) || !role->status.has_digest)
         continue;
@@ -602,7 +948,7 @@ check_digests (TpsMaster *master, GError **error)
 }
 
 static void
-add_outcome (const TpsRole *role, TpsBenchResults *results)
+add_outcome (const Role *role, TpsBenchResults *results)
 {
   tps_bench_results_add_outcome (results, (gint) role->rank,
                                  role->status.has_loss ? role->status.loss : NAN,
@@ -616,7 +962,7 @@ collect (TpsMaster *master, TpsBenchResults *results, GError **error)
 {
   for (guint i = 0; i < master->roles->len; i++)
     {
-      TpsRole *role = master->roles->pdata[i];
+      Role *role = master->roles->pdata[i];
       const gchar *kind = role->kind == TPS_WORLD_TRAINER ? "trainer" : "server";
       g_autoptr (GPtrArray) metrics = NULL;
 
@@ -662,7 +1008,7 @@ tps_master_run_pass (TpsMaster *master, TpsBenchResults *results, GError **error
   if (!prepare_servers (master, error) || !start_trainers (master, error)
       || !wait_for_trainers (master, error))
     {
-      tps_roster_name_addresses (master->roster, *error);
+      roster_name_addresses (master->roster, *error);
       report_ended_child (master, error);
       cancel_trainers (master);
       return FALSE;

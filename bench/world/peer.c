@@ -4,29 +4,32 @@
 
 #include <json-glib/json-glib.h>
 
-#include "bench/process/child.h"
 #include "bench/process/python.h"
 #include "bench/process/runfiles.h"
 #include "runtime/base/error.h"
 
-struct TpsPeer
-{
-  const gchar *name;
-  const gchar *title;
-  TpsBenchResults *results;
-  TpsChild *child;
-  gchar *version;
-};
-
 static gchar **
-make_argv (const gchar *script, gchar **arguments)
+make_argv (const TpsPeerKind *kind, const gchar *script, const GPtrArray *described,
+           gchar **arguments)
 {
   g_autoptr (GStrvBuilder) argv = g_strv_builder_new ();
+  g_auto (GStrv) names = g_strsplit (kind->flags, " ", -1);
 
   /* The scripts use calls that exist in old and new versions of PyTorch. New versions warn that
    * some of them are deprecated. */
   g_strv_builder_add_many (argv, tps_bench_find_python (), "-W", "ignore", script, NULL);
-  g_strv_builder_addv (argv, (const char **) (gsize) arguments);
+  for (guint i = 0; i < described->len; i++)
+    {
+      g_auto (GStrv) parts = g_strsplit (described->pdata[i], "=", 2);
+      g_autofree gchar *flag = g_strconcat ("--", described->pdata[i], NULL);
+
+      if (g_strv_contains ((const gchar *const *) names, parts[0]))
+        g_strv_builder_add (argv, flag);
+    }
+  if (arguments != NULL)
+    g_strv_builder_addv (argv, (const char **) (gsize) arguments);
+  if (kind->more != NULL)
+    g_strv_builder_add (argv, kind->more);
   return g_strv_builder_end (argv);
 }
 
@@ -50,11 +53,11 @@ receive_object (TpsPeer *peer, GError **error)
 }
 
 TpsPeer *
-tps_peer_start (TpsSupervisor *supervisor, const gchar *name, const gchar *title,
-                const gchar *script, gchar **arguments, GError **error)
+tps_peer_start (TpsSupervisor *supervisor, const TpsPeerKind *kind, const GPtrArray *described,
+                gchar **arguments, GError **error)
 {
-  g_autofree gchar *path = tps_bench_find_file (script, error);
-  g_autofree gchar *label = g_strconcat ("peer ", name, NULL);
+  g_autofree gchar *path = tps_bench_find_file (kind->script, error);
+  g_autofree gchar *label = g_strconcat ("peer ", kind->name, NULL);
   g_autoptr (TpsPeer) peer = NULL;
   g_autoptr (JsonParser) ready = NULL;
   g_auto (GStrv) argv = NULL;
@@ -62,10 +65,9 @@ tps_peer_start (TpsSupervisor *supervisor, const gchar *name, const gchar *title
   if (path == NULL)
     return NULL;
   peer = g_new0 (TpsPeer, 1);
-  peer->name = name;
-  peer->title = title;
+  peer->kind = kind;
   peer->results = tps_bench_results_new ();
-  argv = make_argv (path, arguments);
+  argv = make_argv (kind, path, described, arguments);
   peer->child = tps_child_start (supervisor, label, argv, error);
   if (peer->child == NULL)
     return NULL;
@@ -161,28 +163,4 @@ tps_peer_run_pass (TpsPeer *peer, gboolean is_warm_up, GError **error)
   take_samples (peer->results, answer);
   tps_bench_results_end_pass (peer->results);
   return TRUE;
-}
-
-const gchar *
-tps_peer_get_version (const TpsPeer *peer)
-{
-  return peer->version;
-}
-
-const gchar *
-tps_peer_get_name (const TpsPeer *peer)
-{
-  return peer->name;
-}
-
-TpsBenchResults *
-tps_peer_get_results (const TpsPeer *peer)
-{
-  return peer->results;
-}
-
-const gchar *
-tps_peer_get_title (const TpsPeer *peer)
-{
-  return peer->title;
 }

@@ -9,30 +9,41 @@
 
 #pragma once
 
-#include "bench/process/supervisor.h"
+#include "bench/process/child.h"
 #include "bench/report/results.h"
 
 G_BEGIN_DECLS
 
-typedef struct TpsPeer TpsPeer;
+/* A kind of peer; all strings are static. */
+typedef struct
+{
+  const gchar *name;   /* the value of --peer, also for JSON: "pytorch" */
+  const gchar *title;  /* for reports: "PyTorch" */
+  const gchar *script; /* a path from the root of the repository */
+  const gchar *flags;  /* the flags of ours that the script has, too, separated by spaces */
+  const gchar *more;   /* one more argument; NULL = none */
+} TpsPeerKind;
 
-/* Starts a script through the supervisor and waits until it is ready. `script` is a path from the
- * root of the repository, and `arguments` end with NULL. `name` ("pytorch") is for JSON and `title`
- * ("PyTorch") for reports; both are static. The caller owns the result. Blocks. Errors (NULL):
- * UNAVAILABLE, with the missing package or script; NOT_FOUND for the script. */
-TpsPeer *tps_peer_start (TpsSupervisor *supervisor, const gchar *name, const gchar *title,
-                         const gchar *script, gchar **arguments, GError **error);
+/* A peer and its results so far; read-only for its users. */
+typedef struct
+{
+  const TpsPeerKind *kind;
+  TpsChild *child;
+  gchar *version; /* of PyTorch */
+  TpsBenchResults *results;
+} TpsPeer;
+
+/* Starts a script through the supervisor and waits until it is ready. `described` are our flags
+ * ("name=value"), and `arguments` further arguments, ended by NULL. The caller owns the result.
+ * Blocks. Errors (NULL): UNAVAILABLE, with the missing package or script; NOT_FOUND for the
+ * script. */
+TpsPeer *tps_peer_start (TpsSupervisor *supervisor, const TpsPeerKind *kind,
+                         const GPtrArray *described, gchar **arguments, GError **error);
 void tps_peer_free (TpsPeer *peer);
 
 /* Runs one pass, and adds its measurements to the results unless it is a warm-up. Blocks until the
  * pass has ended. Errors: those of tps_child_receive(); INTERNAL (a reply that is not JSON). */
 gboolean tps_peer_run_pass (TpsPeer *peer, gboolean is_warm_up, GError **error);
-
-/* Return the properties of the peer and its results so far; all borrowed. */
-const gchar *tps_peer_get_name (const TpsPeer *peer);
-const gchar *tps_peer_get_title (const TpsPeer *peer);
-const gchar *tps_peer_get_version (const TpsPeer *peer); /* of PyTorch */
-TpsBenchResults *tps_peer_get_results (const TpsPeer *peer);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPeer, tps_peer_free)
 

@@ -3,17 +3,18 @@
 #include "bench/world/program.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "bench/process/interrupt.h"
 #include "bench/process/python.h"
 #include "bench/process/runfiles.h"
 #include "bench/report/report.h"
-#include "bench/world/launch.h"
+#include "runtime/base/error.h"
 
 typedef struct
 {
   const TpsProgram *program;
-  const TpsWorld *world;
+  TpsWorld *world;
   const TpsRunFlags *flags;
   gpointer user_data;
   gchar *socket_dir;
@@ -33,30 +34,7 @@ load (gpointer user_data, GError **error)
 {
   Run *run = user_data;
 
-  return run->program->load (run->user_data, error);
-}
-
-/* Sets the actual port of the master: the flag 0 selects any free port. */
-static void
-set_port (GPtrArray *flags, guint port)
-{
-  for (guint i = 0; i < flags->len; i++)
-    if (g_str_has_prefix (flags->pdata[i], "master-port="))
-      {
-        g_free (flags->pdata[i]);
-        flags->pdata[i] = g_strdup_printf ("master-port=%u", port);
-      }
-}
-
-static GPtrArray *
-describe (gpointer user_data)
-{
-  Run *run = user_data;
-  GPtrArray *flags = run->program->describe (run->user_data);
-
-  if (run->master != NULL)
-    set_port (flags, tps_master_get_port (run->master));
-  return flags;
+  return run->program->load == NULL || run->program->load (run->user_data, error);
 }
 
 static gchar *
@@ -113,7 +91,7 @@ add_passes (Run *run, TpsEngine *engine)
   tps_engine_add (engine, &ours);
   for (guint i = 0; i < run->peers->len; i++)
     {
-      TpsTask theirs = { .title = tps_peer_get_title (run->peers->pdata[i]),
+      TpsTask theirs = { .title = ((TpsPeer *) run->peers->pdata[i])->kind->title,
                          .run = run_peer,
                          .system = run->peers->pdata[i],
                          .no_warm_up = run->program->no_warm_up };
@@ -129,8 +107,7 @@ static void
 print_world (const Run *run)
 {
   const TpsWorld *world = run->world;
-  g_autofree gchar *address = tps_world_join_address (world->master_addr,
-                                                      tps_master_get_port (run->master));
+  g_autofree gchar *address = tps_world_get_master (world);
 
   if (world->rank < 0)
     return;
@@ -139,23 +116,95 @@ print_world (const Run *run)
   fflush (stdout);
 }
 
-/* Starts the roles if this process is a launcher. A master with --rank starts none. */
+/* -- start -- */
+
+#define SOCKET_PATH_BYTES 108 /* size of sun_path, with the terminating NUL */
+
+/* Creates a folder for the Unix sockets of the world. Checks the length of the path once; otherwise
+ * every role would report it. The caller must remove the folder. */
+static gchar *
+make_socket_dir (const TpsWorld *world, GError **error)
+{
+  gchar *path = g_dir_make_tmp ("thriftps-XXXXXX", error);
+  g_autofree gchar *longest = NULL;
+
+  if (path == NULL)
+    return NULL;
+  longest = g_build_filename (path, "trainer1023.sock", NULL);
+  if (g_str_equal (world->transport, "tcp") || strlen (longest) < SOCKET_PATH_BYTES)
+    return path;
+  tps_bench_remove_folder (path);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "TMPDIR=%s is too long for Unix sockets; use a shorter one, or --transport=tcp",
+               g_get_tmp_dir ());
+  return NULL;
+}
+
+static gboolean
+start_role (const TpsWorld *world, TpsSupervisor *supervisor, guint rank, const gchar *socket_dir,
+            GError **error)
+{
+  g_autoptr (GStrvBuilder) builder = g_strv_builder_new ();
+  g_autofree gchar *program = tps_bench_find_program ();
+  g_autofree gchar *rank_flag = g_strdup_printf ("--rank=%u", rank);
+  g_autofree gchar *port_flag = g_strdup_printf ("--master-port=%d", world->master_port);
+  g_autofree gchar *transport_flag = g_strdup_printf ("--transport=%s", world->transport);
+  g_autofree gchar *job_flag = g_strdup_printf ("--job=%s", world->job);
+  g_autofree gchar *dir_flag = g_strdup_printf ("--socket-dir=%s", socket_dir);
+  g_autofree gchar *name = tps_world_get_name (world, rank);
+  g_auto (GStrv) argv = NULL;
+
+  g_strv_builder_add (builder, program);
+  for (gchar **flag = world->given + 1; *flag != NULL; flag++)
+    g_strv_builder_add (builder, *flag);
+  g_strv_builder_add_many (builder, rank_flag, "--master-rank=last", port_flag, job_flag,
+                           transport_flag, dir_flag, NULL);
+  argv = g_strv_builder_end (builder);
+  return tps_supervisor_start (supervisor, name, argv, NULL, NULL, error);
+}
+
+/* Starts this program again for each role if this process is a launcher. A master with --rank
+ * starts none. */
 static gboolean
 launch_roles (Run *run, TpsBenchRun *bench, GError **error)
 {
   if (run->world->rank >= 0)
     return TRUE;
-  run->socket_dir = tps_launch_make_socket_dir (run->world, error);
-  return run->socket_dir != NULL
-         && tps_launch_roles (run->world, bench->supervisor, run->socket_dir,
-                              tps_master_get_port (run->master), error);
+  run->socket_dir = make_socket_dir (run->world, error);
+  for (guint rank = 0; run->socket_dir != NULL && rank + 1 < tps_world_get_size (run->world);
+       rank++)
+    if (!start_role (run->world, bench->supervisor, rank, run->socket_dir, error))
+      return FALSE;
+  return run->socket_dir != NULL;
+}
+
+static gboolean
+start_peers (Run *run, TpsSupervisor *supervisor, const GPtrArray *described, GError **error)
+{
+  const gchar *wanted = run->flags->peer;
+  g_auto (GStrv) arguments = NULL;
+
+  if (wanted != NULL && run->program->make_peer_arguments != NULL)
+    arguments = run->program->make_peer_arguments (run->user_data);
+  for (const TpsPeerKind *kind = run->program->peers; wanted != NULL && kind->name != NULL; kind++)
+    {
+      TpsPeer *peer;
+
+      if (!g_str_equal (wanted, kind->name) && !g_str_equal (wanted, "both"))
+        continue;
+      peer = tps_peer_start (supervisor, kind, described, arguments, error);
+      if (peer == NULL)
+        return FALSE;
+      g_ptr_array_add (run->peers, peer);
+    }
+  return TRUE;
 }
 
 static gboolean
 prepare (gpointer user_data, TpsBenchRun *bench, GError **error)
 {
   Run *run = user_data;
-  g_autoptr (GPtrArray) flags = run->program->describe (run->user_data);
+  g_autoptr (GPtrArray) flags = tps_command_line_describe (run->program->command_line, run->flags);
 
   run->ours = tps_bench_results_new ();
   run->peers = g_ptr_array_new_with_free_func (free_peer);
@@ -163,6 +212,7 @@ prepare (gpointer user_data, TpsBenchRun *bench, GError **error)
                                 error);
   if (run->master == NULL)
     return FALSE;
+  run->world->master_port = (gint) tps_master_get_port (run->master);
   print_world (run);
   if (!launch_roles (run, bench, error))
     return FALSE;
@@ -170,7 +220,7 @@ prepare (gpointer user_data, TpsBenchRun *bench, GError **error)
   if (!tps_master_meet_roles (run->master, error))
     return FALSE;
   tps_engine_set_phase (bench->engine, "the peers start");
-  if (!run->program->start_peers (run->user_data, bench->supervisor, run->peers, error))
+  if (!start_peers (run, bench->supervisor, flags, error))
     return FALSE;
   add_passes (run, bench->engine);
   return TRUE;
@@ -215,19 +265,18 @@ add_output (gpointer user_data, TpsBenchOutput *output)
 static gint
 run_role (const Run *run)
 {
-  g_autoptr (GPtrArray) flags = run->program->describe (run->user_data);
+  g_autoptr (GPtrArray) flags = tps_command_line_describe (run->program->command_line, run->flags);
 
   tps_interrupt_install ();
   return tps_role_run (run->world, flags, run->program->fill_server, run->user_data);
 }
 
 gint
-tps_program_run (const TpsProgram *program, const TpsWorld *world, const TpsRunFlags *flags,
+tps_program_run (const TpsProgram *program, TpsWorld *world, const TpsRunFlags *flags,
                  gpointer user_data)
 {
   const TpsBenchmark benchmark = {
-    .name = world->program,
-    .describe = describe,
+    .command_line = program->command_line,
     .load = load,
     .note = note,
     .print_head = print_head,
@@ -248,14 +297,6 @@ tps_program_run (const TpsProgram *program, const TpsWorld *world, const TpsRunF
   return status;
 }
 
-gboolean
-tps_program_check_verdict (const gchar *name, TpsBenchVerdict verdict, const GError *error,
-                           gint *status)
-{
-  *status = verdict == TPS_BENCH_BAD ? tps_benchmark_refuse (name, error) : 0;
-  return verdict == TPS_BENCH_RUN;
-}
-
 void
 tps_program_print_tables (const TpsRunFlags *flags, TpsBenchResults *ours, GPtrArray *peers)
 {
@@ -267,12 +308,11 @@ tps_program_print_tables (const TpsRunFlags *flags, TpsBenchResults *ours, GPtrA
   for (guint i = 0; i < peers->len; i++)
     {
       TpsPeer *peer = peers->pdata[i];
-      const gchar *title = tps_peer_get_title (peer);
-      g_autofree gchar *ratios = tps_bench_report_format_ratios (ours, tps_peer_get_results (peer),
-                                                                 title);
+      const gchar *title = peer->kind->title;
+      g_autofree gchar *ratios = tps_bench_report_format_ratios (ours, peer->results, title);
 
       printf ("\nThriftPS and %s %s, %d passes in turn (a ratio below 1: ThriftPS is faster)\n%s",
-              title, tps_peer_get_version (peer), flags->repeats, ratios);
+              title, peer->version, flags->repeats, ratios);
     }
   if (peers->len > 0)
     printf ("%s", tps_bench_describe_python ());
@@ -286,11 +326,9 @@ tps_program_add_figures (TpsBenchResults *ours, GPtrArray *peers, TpsBenchOutput
   for (guint i = 0; i < peers->len; i++)
     {
       TpsPeer *peer = peers->pdata[i];
-      TpsBenchResults *theirs = tps_peer_get_results (peer);
 
-      tps_bench_report_add_figures (theirs,
-                                    tps_bench_output_add_peer (output, tps_peer_get_name (peer),
-                                                               tps_peer_get_version (peer)));
-      tps_bench_report_add_ratios (ours, theirs, output);
+      tps_bench_report_add_figures (
+          peer->results, tps_bench_output_add_peer (output, peer->kind->name, peer->version));
+      tps_bench_report_add_ratios (ours, peer->results, output);
     }
 }

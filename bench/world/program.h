@@ -21,18 +21,18 @@ typedef struct
   TpsMasterWork work;
   gboolean no_warm_up; /* measure the first pass, too */
 
-  /* Checks flags and files before any process starts. Not called in roles. */
+  /* Optional: checks flags and files before any process starts. Not called in roles. */
   gboolean (*load) (gpointer user_data, GError **error);
 
-  /* Returns a line "name=value" for each flag; the caller owns the result. */
-  GPtrArray *(*describe) (gpointer user_data);
+  const TpsCommandLine *command_line;
 
   /* Optional: prints more lines below the flags. */
   void (*print_head) (gpointer user_data);
 
-  /* Starts the requested peers and adds them (TpsPeer *) to `peers`. */
-  gboolean (*start_peers) (gpointer user_data, TpsSupervisor *supervisor, GPtrArray *peers,
-                           GError **error);
+  /* The peers, of which --peer names one or "both"; ends with an entry without a name. */
+  const TpsPeerKind *peers;
+  /* Optional: returns further arguments of peers; the caller owns the result. */
+  gchar **(*make_peer_arguments) (gpointer user_data);
 
   /* Prints the report to stdout. */
   void (*print_report) (gpointer user_data, TpsBenchResults *ours, GPtrArray *peers);
@@ -42,15 +42,11 @@ typedef struct
                       TpsBenchOutput *output);
 } TpsProgram;
 
-/* Runs the program. Returns the exit status: 0 success, 1 a role or a pass failed, 2 a bad flag,
- * 130 interrupted. Blocks. */
-gint tps_program_run (const TpsProgram *program, const TpsWorld *world, const TpsRunFlags *flags,
+/* Runs the program. `flags` must be the first member of the options of the command line. Sets the
+ * actual port of the master in `world`. Returns the exit status: 0 success, 1 a role or a pass
+ * failed, 2 a bad flag, 130 interrupted. Blocks. */
+gint tps_program_run (const TpsProgram *program, TpsWorld *world, const TpsRunFlags *flags,
                       gpointer user_data);
-
-/* Returns TRUE if the program must continue after parsing the flags. Otherwise prints the error and
- * sets `*status` to the exit status. */
-gboolean tps_program_check_verdict (const gchar *name, TpsBenchVerdict verdict, const GError *error,
-                                    gint *status);
 
 /* -- reports shared by most programs -- */
 

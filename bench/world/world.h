@@ -6,7 +6,7 @@
 
 #pragma once
 
-#include <glib.h>
+#include "bench/process/flags.h"
 
 G_BEGIN_DECLS
 
@@ -48,10 +48,8 @@ typedef enum
   TPS_WORLD_MASTER,
 } TpsWorldKind;
 
-/* tps_world_init() sets all flags to "not given". Both strings are static. tps_world_clear() frees
- * the strings of the flags. */
+/* Initialises the fields that are no flags. Both strings are static. */
 void tps_world_init (TpsWorld *world, const gchar *program, const gchar *server_name);
-void tps_world_clear (TpsWorld *world);
 
 /* Returns the number of trainers and servers, plus one for the master. */
 guint tps_world_get_size (const TpsWorld *world);
@@ -85,8 +83,8 @@ gchar *tps_world_join_address (const gchar *host, guint port);
 
 /* -- flags -- */
 
-/* Adds the flags of all worlds to `context`. `world` must outlive the parsing. */
-void tps_world_add_flags (GOptionContext *context, TpsWorld *world);
+/* The table of the flags of all worlds. */
+extern const TpsFlag tps_world_flags[];
 
 /* Takes flags that were not given on the command line from the environment of Slurm, MPI and
  * launchers like torchrun. Errors: INVALID_ARGUMENT. */
@@ -99,9 +97,6 @@ gboolean tps_world_finish_flags (TpsWorld *world, GError **error);
 
 /* Returns a description of the transport, such as "Unix sockets and shared memory". Static. */
 const gchar *tps_world_get_transport_title (const TpsWorld *world);
-
-/* Adds a line "name=value" for each flag to `lines`. */
-void tps_world_describe (const TpsWorld *world, GPtrArray *lines);
 
 /* Returns TRUE if a flag may differ between the processes of a world, because it concerns only one
  * process or host. */

@@ -27,7 +27,7 @@ protected:
   void
   TearDown () override
   {
-    tps_world_clear (&world_);
+    g_free (world_.job);
     g_clear_error (&error_);
   }
 

@@ -45,7 +45,7 @@ protected:
     g_clear_error (&error_);
   }
 
-  TpsBenchVerdict
+  bool
   Parse (std::vector<std::string> arguments)
   {
     std::vector<gchar *> argv = { const_cast<gchar *> ("parameter_server") };
@@ -58,7 +58,7 @@ protected:
   void
   ExpectBad (std::vector<std::string> arguments, const std::string &part)
   {
-    EXPECT_EQ (Parse (arguments), TPS_BENCH_BAD);
+    EXPECT_FALSE (Parse (arguments));
     ASSERT_NE (error_, nullptr);
     EXPECT_NE (std::string (error_->message).find (part), std::string::npos) << error_->message;
   }
@@ -69,7 +69,7 @@ protected:
 
 TEST_F (Options, WithoutFlagsAreTheMainJob)
 {
-  ASSERT_EQ (Parse ({}), TPS_BENCH_RUN);
+  ASSERT_TRUE (Parse ({}));
   EXPECT_EQ (options_.ntrainer, 2);
   EXPECT_EQ (options_.nserver, 1);
   EXPECT_STREQ (options_.server, "AverageParameterServer");
@@ -86,23 +86,23 @@ TEST_F (Options, BucketsTravelInPiecesBetweenHostsOnly)
 {
   for (const char *transport : { "--transport=unix", "--transport=tcp" })
     {
-      ASSERT_EQ (Parse ({ transport }), TPS_BENCH_RUN);
+      ASSERT_TRUE (Parse ({ transport }));
       EXPECT_EQ (options_.piece_kib, 0) << transport;
       tps_bench_options_clear (&options_);
     }
   for (const char *master : { "127.0.0.1", "::1" })
     {
-      ASSERT_EQ (Parse ({ "--rank=1", "--master-addr", master }), TPS_BENCH_RUN);
+      ASSERT_TRUE (Parse ({ "--rank=1", "--master-addr", master }));
       EXPECT_EQ (options_.piece_kib, 0) << master;
       tps_bench_options_clear (&options_);
     }
   for (const char *master : { "10.0.0.1", "fd99::4", "host3" })
     {
-      ASSERT_EQ (Parse ({ "--rank=1", "--master-addr", master }), TPS_BENCH_RUN);
+      ASSERT_TRUE (Parse ({ "--rank=1", "--master-addr", master }));
       EXPECT_EQ (options_.piece_kib, 128) << master;
       tps_bench_options_clear (&options_);
     }
-  ASSERT_EQ (Parse ({ "--rank=1", "--piece-kib=64" }), TPS_BENCH_RUN);
+  ASSERT_TRUE (Parse ({ "--rank=1", "--piece-kib=64" }));
   EXPECT_EQ (options_.piece_kib, 64);
 }
 
@@ -133,7 +133,7 @@ TEST_F (Options, RefuseCudaRolesOnlyWhereTheyAre)
 
       arguments.push_back ("--rank=" + std::to_string (rank));
       if (*refusal == '\0')
-        EXPECT_EQ (Parse (arguments), TPS_BENCH_RUN) << rank;
+        EXPECT_TRUE (Parse (arguments)) << rank;
       else
         ExpectBad (arguments, refusal);
       tps_bench_options_clear (&options_);
@@ -142,7 +142,7 @@ TEST_F (Options, RefuseCudaRolesOnlyWhereTheyAre)
 }
 TEST_F (Options, RolesOfOneKindReplaceTheDefaultOnesOfTheOther)
 {
-  EXPECT_EQ (Parse ({ "--ncudatrainer=3", "--ncudaserver=1", "--rank=4" }), TPS_BENCH_RUN);
+  EXPECT_TRUE (Parse ({ "--ncudatrainer=3", "--ncudaserver=1", "--rank=4" }));
   EXPECT_EQ (tps_world_get_size (&options_.world), 5u);
   EXPECT_EQ (options_.ntrainer, 0);
   EXPECT_EQ (options_.nserver, 0);
@@ -154,23 +154,22 @@ TEST_F (Options, EachServerNeedsEquallyManyTrainersOfItsKind)
              "as many CPU trainers for each CPU server as CUDA trainers for each CUDA server");
   tps_bench_options_clear (&options_);
   g_clear_error (&error_);
-  EXPECT_EQ (Parse ({ "--ntrainer=2", "--ncudatrainer=4", "--nserver=1", "--ncudaserver=2",
-                      "--partition=trainers", "--rank=9" }),
-             TPS_BENCH_RUN);
+  EXPECT_TRUE (Parse ({ "--ntrainer=2", "--ncudatrainer=4", "--nserver=1", "--ncudaserver=2",
+                        "--partition=trainers", "--rank=9" }));
 }
 TEST_F (Options, TheLocalRankIsTheLaunchersOrTheRank)
 {
-  EXPECT_EQ (Parse ({ "--rank=2" }), TPS_BENCH_RUN);
+  EXPECT_TRUE (Parse ({ "--rank=2" }));
   EXPECT_EQ (tps_world_get_local_rank (&options_.world), 2u);
   tps_bench_options_clear (&options_);
   setenv ("RANK", "2", 1);
   setenv ("WORLD_SIZE", "4", 1);
   setenv ("LOCAL_RANK", "1", 1);
-  EXPECT_EQ (Parse ({}), TPS_BENCH_RUN);
+  EXPECT_TRUE (Parse ({}));
   EXPECT_EQ (tps_world_get_local_rank (&options_.world), 1u);
   tps_bench_options_clear (&options_);
   /* The roles are started by hand in a shell under such a launcher. */
-  EXPECT_EQ (Parse ({ "--rank=3" }), TPS_BENCH_RUN);
+  EXPECT_TRUE (Parse ({ "--rank=3" }));
   EXPECT_EQ (tps_world_get_local_rank (&options_.world), 3u);
 }
 TEST_F (Options, RefuseCudaServersWithTheReasonForTheMissingDevice)
@@ -189,14 +188,14 @@ TEST_F (Options, RefuseARankOutsideTheWorld)
 
 TEST_F (Options, AllreduceNeedsNoServer)
 {
-  ASSERT_EQ (Parse ({ "--nserver=0", "--ddp-hook=allreduce_hook" }), TPS_BENCH_RUN);
+  ASSERT_TRUE (Parse ({ "--nserver=0", "--ddp-hook=allreduce_hook" }));
 }
 
 TEST_F (Options, LaunchAllInsideASlurmJobOfOneTask)
 {
   setenv ("SLURM_PROCID", "0", 1);
   setenv ("SLURM_NTASKS", "1", 1);
-  ASSERT_EQ (Parse ({}), TPS_BENCH_RUN);
+  ASSERT_TRUE (Parse ({}));
   EXPECT_EQ (options_.world.rank, -1);
 }
 
@@ -204,7 +203,7 @@ TEST_F (Options, FlagsWinOverTheEnvironment)
 {
   setenv ("RANK", "1", 1);
   setenv ("WORLD_SIZE", "4", 1);
-  ASSERT_EQ (Parse ({ "--rank=2", "--master-addr=here" }), TPS_BENCH_RUN);
+  ASSERT_TRUE (Parse ({ "--rank=2", "--master-addr=here" }));
   EXPECT_EQ (options_.world.rank, 2);
   EXPECT_STREQ (options_.world.master_addr, "here");
 }
@@ -215,7 +214,7 @@ protected:
   std::string
   Check (const std::string &flag)
   {
-    EXPECT_EQ (Parse ({ flag }), TPS_BENCH_RUN);
+    EXPECT_TRUE (Parse ({ flag }));
     if (tps_bench_check_names (&options_, "DummyData", "DummyModel", &error_))
       return "";
     return error_->message;

@@ -3,7 +3,7 @@
 #include "bench/transfer/figures/transfer_figures.h"
 
 #include "bench/report/percentile.h"
-#include "bench/transfer/calls/call_load.h"
+#include "bench/transfer/calls/calls.h"
 
 #define OURS "thriftps"
 #define HANDSHAKES "handshakes tls"

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "bench/report/figures.h"
-#include "bench/transfer/calls/idle.h"
+#include "bench/transfer/calls/calls.h"
 #include "bench/transfer/system/system.h"
 
 G_BEGIN_DECLS

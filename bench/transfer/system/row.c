@@ -4,6 +4,9 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+/* -- row -- */
 
 static const gchar check[] = "check ";
 
@@ -124,4 +127,63 @@ tps_transfer_serve_rows (TpsTransferRun run, gpointer user_data)
       fflush (stdout);
     }
   return 0;
+}
+
+/* -- pattern -- */
+
+/* An odd number: 2^32 successive words are all different. */
+#define STEP 2654435761u
+
+void
+tps_transfer_pattern_fill (gpointer data, gsize n_bytes)
+{
+  guint32 *words = data;
+
+  for (gsize i = 0; i < n_bytes / sizeof *words; i++)
+    words[i] = ((guint32) i + 1) * STEP;
+}
+
+gboolean
+tps_transfer_pattern_matches (gconstpointer data, gsize n_bytes)
+{
+  const guint32 *words = data;
+
+  for (gsize i = 0; i < n_bytes / sizeof *words; i++)
+    if (words[i] != ((guint32) i + 1) * STEP)
+      return FALSE;
+  return TRUE;
+}
+
+TpsBuffer *
+tps_transfer_pattern_new (gsize n_bytes)
+{
+  TpsBuffer *buffer = tps_buffer_new (n_bytes);
+
+  tps_transfer_pattern_fill (tps_buffer_get_data (buffer), n_bytes);
+  return buffer;
+}
+
+/* -- serve -- */
+
+void
+tps_transfer_announce (const gchar *address)
+{
+  printf ("listening on %s\n", address);
+  fflush (stdout);
+}
+
+void
+tps_transfer_wait_for_end (void)
+{
+  gchar chunk[64];
+
+  while (read (STDIN_FILENO, chunk, sizeof chunk) > 0)
+    continue;
+}
+
+gint
+tps_transfer_fail (const GError *error)
+{
+  fprintf (stderr, "transfer: %s\n", error->message);
+  return 1;
 }

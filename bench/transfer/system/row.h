@@ -1,5 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
+/* The messages between the processes of the benchmark, and the contents of their tensors. */
+
+#pragma once
+
+#include <glib.h>
+
+#include "runtime/base/buffer.h"
+
+G_BEGIN_DECLS
+
+/* -- row -- */
+
 /* A row of the benchmark: a number of calls of one kind and one size. Every load generator reads
  * rows as lines:
  *
@@ -9,12 +21,6 @@
  * It replies "ok SECONDS NS NS …", the total time and the time of each call; or "error TEXT". With
  * the prefix "check ", it compares the contents of all replies (pattern.h), which takes additional
  * time. Only our own load generators accept this prefix. */
-
-#pragma once
-
-#include <glib.h>
-
-G_BEGIN_DECLS
 
 /* The kinds of calls. */
 typedef enum
@@ -61,5 +67,34 @@ gdouble tps_transfer_row_get_bytes (const TpsTransferRow *row);
 typedef gint64 (*TpsTransferRun) (gpointer user_data, const TpsTransferRow *row, gint64 *ns,
                                   GError **error);
 gint tps_transfer_serve_rows (TpsTransferRun run, gpointer user_data);
+
+/* -- pattern -- */
+
+/* The contents of the tensors: the same in every process, without repetitions and without zeros.
+ * Memory that was never written is a mapping of a single page of zeros, which copies faster than
+ * any other memory. */
+
+#define TPS_TRANSFER_MAX_BYTES ((gsize) 256 << 20) /* of a row */
+
+/* Fill or check memory. `n_bytes` must be a multiple of 4. tps_transfer_pattern_matches() returns
+ * TRUE if the memory contains the pattern. */
+void tps_transfer_pattern_fill (gpointer data, gsize n_bytes);
+gboolean tps_transfer_pattern_matches (gconstpointer data, gsize n_bytes);
+
+/* Creates a buffer with the pattern. The caller owns the result. */
+TpsBuffer *tps_transfer_pattern_new (gsize n_bytes);
+
+/* -- serve -- */
+
+/* The start and the end of a server process of the transfer benchmark. Peers do the same. */
+
+/* Prints "listening on ADDRESS". */
+void tps_transfer_announce (const gchar *address);
+
+/* Waits for the end of the standard input. */
+void tps_transfer_wait_for_end (void);
+
+/* Prints the error to stderr. Returns the exit status 1. */
+gint tps_transfer_fail (const GError *error);
 
 G_END_DECLS

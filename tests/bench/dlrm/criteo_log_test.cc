@@ -1,13 +1,12 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-#include "bench/dlrm/criteo_log.h"
+#include "bench/dlrm/click_log.h"
 
 #include <cmath>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "bench/dlrm/click_log.h"
 #include "runtime/base/error.h"
 
 namespace {

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-#include "bench/dlrm/synthetic_log.h"
+#include "bench/dlrm/click_log.h"
 
 #include <algorithm>
 #include <cmath>

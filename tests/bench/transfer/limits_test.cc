@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "bench/transfer/system/pattern.h"
+#include "bench/transfer/system/row.h"
 
 namespace {
 

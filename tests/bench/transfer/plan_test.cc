@@ -57,7 +57,8 @@ protected:
   std::set<std::string>
   Described ()
   {
-    g_autoptr (GPtrArray) described = tps_transfer_options_describe (&options_);
+    g_autoptr (GPtrArray)
+        described = tps_command_line_describe (&tps_transfer_command_line, &options_);
     std::set<std::string> lines;
     for (guint i = 0; i < described->len; i++)
       lines.insert (static_cast<const gchar *> (described->pdata[i]));
@@ -138,7 +139,7 @@ TEST_F (TransferPlan, FlagsOfARowAreRecorded)
                         "--calls=7", "--smoke" }));
   std::set<std::string> lines = Described ();
   for (const char *line :
-       { "op=pull", "bytes=65536", "connections=3", "in-flight=2", "calls=7", "smoke=1" })
+       { "op=pull", "bytes=65536", "connections=3", "in-flight=2", "calls=7", "smoke=true" })
     EXPECT_EQ (lines.count (line), 1u) << line;
   ASSERT_TRUE (Parse ({}));
   lines = Described ();
@@ -190,7 +191,7 @@ TEST_F (TransferPlan, BadFlagsAreRefusedWithTheExpectedValues)
   ExpectBad ("--connections=65", "1 to 64");
   ExpectBad ("--connections=0", "1 to 64");
   ExpectBad ("--in-flight=33", "1 to 32");
-  ExpectBad ("--seconds=-1", "0 or more");
+  ExpectBad ("--seconds=-1", "from 0 up");
   ExpectBad ("--idle=100000000", "--idle=100000000: expected 0 to ");
 }
 

@@ -6,7 +6,6 @@
 
 #include <string>
 
-#include "bench/transfer/system/pattern.h"
 
 namespace {
 

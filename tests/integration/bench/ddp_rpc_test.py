@@ -119,7 +119,8 @@ class DdpRpc(launcher.TestCase):
 
     def test_help_and_version(self):
         self.assertIn("--sequential-lookups", self.run_well("--help").stdout)
-        self.assertRegex(self.run_well("--version").stdout, r"^ThriftPS \d+\.\d+\.\d+\n$")
+        self.assertRegex(self.run_well("--version").stdout,
+                         r"^ddp_rpc \(ThriftPS\) \d+\.\d+\.\d+\n$")
 
     def test_refusals(self):
         for flag, *words in FLAGS:

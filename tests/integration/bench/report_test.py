@@ -27,7 +27,7 @@ class OneRun(launcher.TestCase):
 
     def test_says_what_it_will_do_first(self):
         first, second, empty = self.result.stdout.split("\n")[:3]
-        self.assertTrue(first.startswith("parameter_server: ntrainer=2 "), first)
+        self.assertTrue(first.startswith("parameter_server: experiment= ntrainer=2 "), first)
         for part in ("nserver=1", "server=AverageParameterServer", "ddp-hook=rpc_hook",
                      "batch-size=4", "seed=0"):
             self.assertIn(" " + part + " ", first)

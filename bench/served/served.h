@@ -1,0 +1,50 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A process of thriftps_server, and the access of clients to its tables. */
+
+#pragma once
+
+#include "bench/process/child.h"
+#include "plugin/client/remote_tables.h"
+
+G_BEGIN_DECLS
+
+#define TPS_SERVED_ROWS_AT_ONCE 65536 /* rows of a call that fills or reads a table */
+
+/* The process; read-only for its users. */
+typedef struct
+{
+  TpsChild *child;
+  gchar **addresses; /* in the order of the flags; ended by NULL */
+} TpsServed;
+
+/* Returns the path of `program`, of a thriftps_server of any version; NULL = ours. The caller owns
+ * the result. Errors: NOT_FOUND. */
+gchar *tps_served_find (const gchar *program, GError **error);
+
+/* Starts `program` (see above) with `flags`, ended by NULL, of which `n_addresses` make it listen.
+ * Waits until it listens. `name` is for messages. The caller owns the result. Blocks. Errors:
+ * UNAVAILABLE, ABORTED. */
+TpsServed *tps_served_start (TpsSupervisor *supervisor, const gchar *name, const gchar *program,
+                             gchar *const *flags, guint n_addresses, GError **error);
+
+/* Close the pipes to the process, after which it ends, or kill it; and free `served`. */
+void tps_served_free (TpsServed *served);
+void tps_served_kill (TpsServed *served);
+
+/* Connects to all tables at `address`. `token` and `lookup_device` are those of
+ * TpsRemoteTablesOptions; NULL = none. The caller owns the result. Blocks. Errors: those of the
+ * first call. */
+TpsRemoteTables *tps_served_connect (const gchar *address, const gchar *token,
+                                     TpsDevice *lookup_device, GError **error);
+
+/* Returns the deadline of a call, which no call reaches. */
+gint64 tps_served_get_deadline (void);
+
+/* Return views of ids [n] and of rows [n, dim], for arguments of calls. The data are borrowed. */
+TpsTensorView tps_view_ids (const gint64 *ids, gsize n);
+TpsTensorView tps_view_rows (const gfloat *rows, gsize n, gsize dim);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsServed, tps_served_free)
+
+G_END_DECLS
