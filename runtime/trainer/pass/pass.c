@@ -10,6 +10,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/trainer/nn/device_tensor.h"
 #include "runtime/trainer/pass/device_spans.h"
 #include "runtime/trainer/pass/partition.h"
 #include "runtime/trainer/pass/piece_plan.h"
@@ -508,6 +509,53 @@ tps_pass_free (TpsPass *pass)
   tps_metrics_unref (pass->metrics);
   tps_train_plan_free (pass->plan);
   g_free (pass);
+}
+
+/* -- the forward pass -- */
+
+/* Provides memory for the gradient of the output. The memory only grows. Before a smaller memory is
+ * released, the function waits for the stream, which may still be using it. */
+static gboolean
+provide_output_gradient (TpsPass *pass, const TpsShape *shape, GError **error)
+{
+  TpsTensor *gradient = &pass->output_gradient;
+
+  if (gradient->buffer != NULL
+      && tps_buffer_get_size (gradient->buffer) >= tps_shape_n_bytes (shape))
+    {
+      gradient->shape = *shape;
+      return TRUE;
+    }
+  if (!pass->device->ops->stream_sync (pass->model->stream, error))
+    return FALSE;
+  tps_tensor_clear (gradient);
+  return tps_device_tensor_init (gradient, pass->device, shape, error);
+}
+
+/* Allocates host memory to which the device can write. */
+static gboolean
+provide_loss (TpsPass *pass, GError **error)
+{
+  if (pass->loss == NULL)
+    pass->loss = pass->device->ops->alloc_host (pass->device, sizeof (gdouble), error);
+  return pass->loss != NULL;
+}
+
+gboolean
+tps_pass_forward (TpsPass *pass, const TpsTrainBatch *batch, GError **error)
+{
+  TpsTensorView output;
+
+  tps_pass_alive (pass, tps_clock_now_ns () + pass->plan->rpc_timeout_ns);
+  if (!pass->model->klass->forward (pass->model, tps_tensor_view (&batch->input), &output, error)
+      || !provide_output_gradient (pass, &output.shape, error) || !provide_loss (pass, error))
+    return FALSE;
+  pass->criterion->forward_backward (pass->model->stream, output, tps_tensor_view (&batch->target),
+                                     (gdouble *) (gpointer) tps_buffer_get_data (pass->loss),
+                                     tps_tensor_data (&pass->output_gradient));
+  if (pass->device->is_host)
+    tps_pass_show_loss (pass);
+  return TRUE;
 }
 
 /* -- the model -- */
