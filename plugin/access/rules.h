@@ -10,8 +10,9 @@
  * A call is allowed if a rule names its principal, its method and the right that the method needs.
  * A call may use a table if one of these rules also names the table. All other calls are refused,
  * with two exceptions: every principal may call methods with the right OPEN (right.h), and every
- * principal that a rule names may call methods with the right ANY. All names are patterns (grant.h).
- * A rule without "methods" applies to all methods; a rule without "tables" applies to no table.
+ * principal that a rule names may call methods with the right ANY. All names are patterns
+ * (grant.h). A rule without "methods" applies to all methods; a rule without "tables" applies to no
+ * table.
  * "Service" is short for "Service:*". The tenant of a principal is that of the first rule that
  * names the principal and has a tenant. The file may also have "tenants", the limits of tenants
  * (tenants.h).
@@ -21,12 +22,12 @@
 
 #pragma once
 
-#include <json-glib/json-glib.h>
-
 #include "plugin/access/right.h"
 #include "runtime/server/quota/quotas.h"
 
 G_BEGIN_DECLS
+
+typedef struct _JsonNode JsonNode; /* of json-glib */
 
 /* -- tenants -- */
 

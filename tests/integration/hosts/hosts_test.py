@@ -129,7 +129,7 @@ class Refusals(World):
                             ("--learning-rate=0.5",
                              "--learning-rate=0.5, the master has --learning-rate=0.0001"),
                             ("--no-shared-memory",
-                             "--no-shared-memory=1, the master has --no-shared-memory=0")):
+                             "--no-shared-memory=true, the master has --no-shared-memory=false")):
             with self.subTest(flag=flag):
                 roles = [self.role(rank, "--smoke", "--startup-timeout=10",
                                    *([flag] if rank == SERVER else []))
