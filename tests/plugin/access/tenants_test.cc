@@ -3,6 +3,7 @@
 #include "plugin/access/rules.h"
 
 #include <gtest/gtest.h>
+#include <json-glib/json-glib.h>
 
 #include <string>
 
