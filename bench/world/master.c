@@ -60,8 +60,11 @@ typedef struct
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define CALL_NS (30 * SECOND_NS)
-#define STOP_NS (SECOND_NS / 2) /* the maximum time until all roles have seen the stop */
-#define MEET_MS 100             /* milliseconds between checks for interrupts and ended children */
+/* The maximum times until all roles have seen the stop: of a run that has failed, where some may not
+ * answer any more, and of one that has not. */
+#define STOP_NS (SECOND_NS / 2)
+#define DONE_NS (10 * SECOND_NS)
+#define MEET_MS 100 /* milliseconds between checks for interrupts and ended children */
 
 /* Returns the deadline after `span_ns`. */
 static gint64
@@ -314,7 +317,7 @@ roster_stop (Roster *roster, const gchar *failure)
 {
   const gchar *text = failure != NULL ? failure : "";
   g_autoptr (GBytes) stop = g_bytes_new (text, strlen (text));
-  gint64 deadline_ns = in (STOP_NS);
+  gint64 deadline_ns = in (failure != NULL ? STOP_NS : DONE_NS);
 
   tps_remote_put (roster->self, TPS_WORLD_STOP_KEY, stop, in (CALL_NS), NULL);
   for (guint i = 0; i < roster->roles->len && !tps_interrupt_is_set (); i++)

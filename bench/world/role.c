@@ -222,6 +222,7 @@ join_world (TpsClient *master, const TpsWorld *world, const gchar *name, const g
 /* The time after which a role assumes that the master is gone. TCP needs three minutes for that. It
  * is longer than any pause of a live master, because a role that exits too early ends the run. */
 #define SILENCE_NS (15 * SECOND_NS)
+#define SIGNAL_NS SECOND_NS /* between the end of the master's server and its signal */
 
 typedef struct
 {
@@ -422,6 +423,18 @@ end (Role *role, GBytes *stop, GError **error)
   return n_bytes == 0;
 }
 
+/* Returns TRUE if a signal has ended the run. A master that is interrupted closes its server first,
+ * and then sends its children the signal. */
+static gboolean
+is_interrupted_soon (void)
+{
+  gint64 deadline_ns = tps_clock_now_ns () + SIGNAL_NS;
+
+  while (!tps_interrupt_is_set () && tps_clock_now_ns () < deadline_ns)
+    g_usleep (10000);
+  return tps_interrupt_is_set ();
+}
+
 /* Waits until the master ends the run. Errors: the run has failed; the master has exited; the
  * master has not replied for a long time. */
 static gboolean
@@ -440,6 +453,8 @@ wait_for_stop (Role *role, GError **error)
         return TRUE;
       if (!g_error_matches (local, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED))
         {
+          if (is_interrupted_soon ())
+            return TRUE;
           g_propagate_prefixed_error (error, g_steal_pointer (&local), "the master has ended: ");
           return FALSE;
         }
