@@ -60,8 +60,8 @@ typedef struct
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define CALL_NS (30 * SECOND_NS)
-/* The maximum times until all roles have seen the stop: of a run that has failed, where some may not
- * answer any more, and of one that has not. */
+/* The maximum times until all roles have seen the stop: of a run that has failed, where some may
+ * not answer any more, and of one that has not. */
 #define STOP_NS (SECOND_NS / 2)
 #define DONE_NS (10 * SECOND_NS)
 #define MEET_MS 100 /* milliseconds between checks for interrupts and ended children */
