@@ -9,6 +9,7 @@
 
 #include "plugin/access/grant.h"
 #include "runtime/base/error.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/sync.h"
 
 #define MAX_AUDITED 4096 /* principals with separate log rates; all others share one TpsAudit */
@@ -142,14 +143,16 @@ new_audit (TpsCounters *counters, const gchar *name)
 }
 
 TpsAccess *
-tps_access_new (const TpsAccessOptions *options, GError **error)
+tps_access_new (const TpsAccessOptions *given, GError **error)
 {
+  TpsAccessOptions options;
   g_autoptr (TpsAccess) access = g_new0 (TpsAccess, 1);
 
   tps_refcount_init (&access->refcount);
   tps_mutex_init (&access->lock);
-  access->rules_file = g_strdup (options->rules_file);
-  access->token_file = g_strdup (options->token_file);
+  TPS_SIZED_COPY (options, given);
+  access->rules_file = g_strdup (options.rules_file);
+  access->token_file = g_strdup (options.token_file);
   access->methods = g_ptr_array_new_with_free_func (free_method);
   access->audits = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   access->others = new_audit (NULL, NULL);

@@ -1,10 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The rules and tokens of a server, and the identities of its connections. Each connection has a
- * TpsIdentity, which has a TpsGrant (grant.h) under the newest rules. A reload replaces rules and
- * tokens atomically; a connection uses the new ones from its next call. */
+/* The rules and tokens of a server (thriftps/access.h), and the identities of its connections.
+ *
+ * Each connection has a TpsIdentity, which has a TpsGrant (grant.h) under the newest rules. A
+ * reload replaces rules and tokens atomically; a connection uses the new ones from its next call.
+ */
 
 #pragma once
+
+#include <thriftps/access.h>
 
 #include "plugin/access/grant.h"
 #include "plugin/access/tokens.h"
@@ -16,25 +20,6 @@ G_BEGIN_DECLS
 /* A connection is closed after this number of wrong tokens. */
 #define TPS_ACCESS_MAX_FAILURES 3
 #define TPS_TOKEN_MAX_BYTES 4096
-
-typedef struct TpsAccess TpsAccess;
-
-typedef struct
-{
-  const gchar *rules_file; /* copied; NULL = everything is allowed */
-  const gchar *token_file; /* copied; NULL = there are no tokens */
-} TpsAccessOptions;
-
-/* Creates a TpsAccess from both files. The caller owns the result, which is reference-counted.
- * Errors: INVALID_ARGUMENT, which names file, line and reason. */
-TpsAccess *tps_access_new (const TpsAccessOptions *options, GError **error);
-/* Takes a reference, or drops one. Thread: any. */
-TpsAccess *tps_access_ref (TpsAccess *access);
-void tps_access_unref (TpsAccess *access);
-
-/* Reads both files again. Blocks. Errors: those of tps_access_new(); rules and tokens are then
- * unchanged. Thread: any. */
-gboolean tps_access_reload (TpsAccess *access, GError **error);
 
 /* Registers a method and sets its `id`, so that the rules are searched for it once per connection
  * instead of for each call. A method that is already registered keeps its id. Thread: any. */
@@ -86,7 +71,5 @@ gboolean tps_identity_has_token (const TpsIdentity *identity, const gchar *token
 /* Makes the owner of `token` the principal of the connection. Errors: UNAUTHENTICATED if the token
  * is unknown (`n_failures` grows by one); UNAVAILABLE if the server has no tokens. */
 gboolean tps_identity_authenticate (TpsIdentity *identity, const gchar *token, GError **error);
-
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsAccess, tps_access_unref)
 
 G_END_DECLS

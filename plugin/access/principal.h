@@ -1,23 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A principal: the name of a caller in rules, quotas, metrics and the log. Immutable and
- * reference-counted. Thread: any. */
+/* A principal, the name of a caller (thriftps/access.h). It is immutable and
+ * reference-counted. Thread: any.
+ */
 
 #pragma once
 
-#include <glib.h>
+#include <thriftps/access.h>
 
 G_BEGIN_DECLS
-
-typedef enum
-{
-  TPS_PRINCIPAL_ANONYMOUS = 0,   /* "anonymous": a TCP peer without a certificate or token */
-  TPS_PRINCIPAL_UID = 1,         /* "uid:1000": the user of the peer on a Unix socket */
-  TPS_PRINCIPAL_CERTIFICATE = 2, /* the name in the peer's certificate: "spiffe://fleet/trainer" */
-  TPS_PRINCIPAL_TOKEN = 3,       /* "token:trainer": the name of its token in the token file */
-} TpsPrincipalKind;
-
-typedef struct TpsPrincipal TpsPrincipal;
 
 /* The tenants of principals without a tenant from a rule or a token. Anonymous peers have a
  * separate tenant, so that many of them cannot use up the limits of other principals. */
@@ -33,11 +24,6 @@ void tps_principal_unref (TpsPrincipal *principal);
 
 /* Returns the anonymous principal of TPS_ANONYMOUS_TENANT; static. */
 const TpsPrincipal *tps_principal_get_anonymous (void);
-
-/* Return the kind, the name and the tenant of the principal. Thread: any. */
-TpsPrincipalKind tps_principal_get_kind (const TpsPrincipal *principal);
-const gchar *tps_principal_get_name (const TpsPrincipal *principal);   /* borrowed */
-const gchar *tps_principal_get_tenant (const TpsPrincipal *principal); /* borrowed, never NULL */
 
 /* Returns "anonymous", "uid", "certificate" or "token"; static. */
 const gchar *tps_principal_kind_to_string (TpsPrincipalKind kind);

@@ -9,7 +9,7 @@
  *
  * A call is allowed if a rule names its principal, its method and the right that the method needs.
  * A call may use a table if one of these rules also names the table. All other calls are refused,
- * with two exceptions: every principal may call methods with the right OPEN (right.h), and every
+ * with two exceptions: every principal may call methods with the right OPEN, and every
  * principal that a rule names may call methods with the right ANY. All names are patterns
  * (grant.h). A rule without "methods" applies to all methods; a rule without "tables" applies to no
  * table.
@@ -22,7 +22,8 @@
 
 #pragma once
 
-#include "plugin/access/right.h"
+#include <thriftps/access.h>
+
 #include "runtime/server/quota/quotas.h"
 
 G_BEGIN_DECLS

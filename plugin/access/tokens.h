@@ -10,7 +10,7 @@
 
 #pragma once
 
-#include <glib.h>
+#include <thriftps/access.h>
 
 G_BEGIN_DECLS
 
@@ -41,11 +41,6 @@ void tps_token_hash (const gchar *token, guint8 digest[TPS_TOKEN_DIGEST_BYTES]);
  * Digests are compared in constant time. */
 const TpsTokenOwner *tps_tokens_find (const TpsTokens *tokens,
                                       const guint8 digest[TPS_TOKEN_DIGEST_BYTES]);
-
-/* Creates a token for `name` ([A-Za-z0-9_.:/@-]{1,128}), and its `line` for the token file.
- * `tenant` may be NULL. The caller owns the token and the line. Errors: INVALID_ARGUMENT,
- * UNAVAILABLE (no random bytes). Thread: any. */
-gchar *tps_token_make (const gchar *name, const gchar *tenant, gchar **line, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTokens, tps_tokens_free)
 

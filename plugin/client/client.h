@@ -26,11 +26,11 @@
 #pragma once
 
 #include <glib.h>
+#include <thriftps/access.h>
 
 #include "plugin/frame/reader.h"
 #include "plugin/frame/writer.h"
 #include "plugin/memory/segment_pool.h"
-#include "plugin/net/tls/tls.h"
 #include "plugin/wire/rpc.h"
 
 G_BEGIN_DECLS

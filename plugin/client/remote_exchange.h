@@ -29,7 +29,8 @@
 
 #pragma once
 
-#include "plugin/net/tls/tls.h"
+#include <thriftps/access.h>
+
 #include "runtime/ports/exchange.h"
 
 G_BEGIN_DECLS

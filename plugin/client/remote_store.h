@@ -8,7 +8,8 @@
 
 #pragma once
 
-#include "plugin/net/tls/tls.h"
+#include <thriftps/access.h>
+
 #include "runtime/ports/store.h"
 
 G_BEGIN_DECLS

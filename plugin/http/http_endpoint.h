@@ -6,7 +6,7 @@
 
 #pragma once
 
-#include "plugin/access/right.h"
+#include <thriftps/access.h>
 #include "runtime/base/json_writer.h"
 
 G_BEGIN_DECLS

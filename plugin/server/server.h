@@ -23,9 +23,9 @@
 #pragma once
 
 #include <thrift/c_glib/server/thrift_server.h>
+#include <thriftps/access.h>
 
 #include "plugin/access/access.h"
-#include "plugin/net/tls/tls.h"
 #include "plugin/server/connection_info.h"
 #include "plugin/service/call.h"
 #include "plugin/tracing/tracer.h"

@@ -4,7 +4,8 @@
 
 #pragma once
 
-#include "plugin/net/tls/tls.h"
+#include <thriftps/access.h>
+
 #include "plugin/access/access.h"
 #include "plugin/service/call.h"
 #include "runtime/base/metrics.h"

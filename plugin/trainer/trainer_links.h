@@ -5,7 +5,8 @@
 
 #pragma once
 
-#include "plugin/net/tls/tls.h"
+#include <thriftps/access.h>
+
 #include "runtime/trainer/pass/trainer.h"
 
 G_BEGIN_DECLS

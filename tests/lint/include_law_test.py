@@ -14,6 +14,7 @@ Angle brackets are for others' headers, quotes for ours, from the root of the tr
 the header is self-contained. The public headers (plugin/include) are an exception: everybody
 includes them as <thriftps/...>, and they are below all folders. Locks must be ours
 (runtime/base/sync.h), because GLib's are invisible to the thread sanitizer. Thrift's field numbers
+are in the descriptors of plugin/wire only.
 """
 
 import os

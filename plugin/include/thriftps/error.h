@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Errors, and the version of ThriftPS.
+/* Errors, the version of ThriftPS, and structs that grow.
  *
  * Every function that can fail has a `GError **error` as its last parameter, which may be NULL, and
  * returns FALSE or NULL after a failure. All errors have the domain TPS_ERROR. Their codes are
@@ -23,6 +23,23 @@ G_BEGIN_DECLS
 
 /* "major.minor.patch" of these headers. */
 #define TPS_VERSION "0.1.0"
+
+/* An empty struct of options. A struct that a program fills in begins with `size`, so that later
+ * versions can append fields. Fields that are zero, or beyond `size`, have their defaults. Size 0
+ * stands for the struct of version 0.1.0. For a variable in a function:
+ *
+ *   TpsClientOptions options = TPS_INIT (TpsClientOptions);
+ */
+#ifdef __cplusplus
+#define TPS_INIT(Type)          \
+  ([] {                         \
+    Type init_ = {};            \
+    init_.size = sizeof (Type); \
+    return init_;               \
+  }())
+#else
+#define TPS_INIT(Type) ((Type) { .size = sizeof (Type) })
+#endif
 
 #define TPS_ERROR (tps_error_quark ())
 

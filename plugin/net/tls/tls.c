@@ -11,8 +11,8 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
-#include "plugin/net/tls/tls_private.h"
 #include "runtime/base/error.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/text_file.h"
 #include "runtime/base/sync.h"
 
@@ -345,18 +345,20 @@ initialize (void)
 }
 
 TpsTls *
-tps_tls_new (const TpsTlsOptions *options, GError **error)
+tps_tls_new (const TpsTlsOptions *given, GError **error)
 {
+  TpsTlsOptions options;
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   g_autoptr (TpsTls) tls = g_new0 (TpsTls, 1);
 
   tps_sync_check (pthread_once (&once, initialize));
   tps_refcount_init (&tls->refcount);
   tps_mutex_init (&tls->lock);
-  tls->certificate = g_strdup (options->certificate);
-  tls->key = g_strdup (options->key);
-  tls->authorities = g_strdup (options->authorities);
-  tls->allow_tls_1_2 = options->allow_tls_1_2;
+  TPS_SIZED_COPY (options, given);
+  tls->certificate = g_strdup (options.certificate);
+  tls->key = g_strdup (options.key);
+  tls->authorities = g_strdup (options.authorities);
+  tls->allow_tls_1_2 = options.allow_tls_1_2;
   tls->context = load_context (tls, &tls->expiry_s, error);
   return tls->context != NULL ? g_steal_pointer (&tls) : NULL;
 }

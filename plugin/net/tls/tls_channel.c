@@ -13,7 +13,7 @@
 #include <openssl/x509v3.h>
 
 #include "plugin/net/tls/certificate_name.h"
-#include "plugin/net/tls/tls_private.h"
+#include "plugin/net/tls/tls.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 

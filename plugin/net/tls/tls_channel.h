@@ -4,8 +4,9 @@
 
 #pragma once
 
+#include <thriftps/access.h>
+
 #include "plugin/net/net_channel.h"
-#include "plugin/net/tls/tls.h"
 #include "runtime/base/budget.h"
 #include "runtime/base/counters.h"
 

@@ -5,7 +5,8 @@
 
 #pragma once
 
-#include "plugin/net/tls/tls.h"
+#include <thriftps/access.h>
+
 #include "plugin/python/native/native.h"
 #include "plugin/wire/wire_tensor.h"
 #include "runtime/tensor/model_version.h"

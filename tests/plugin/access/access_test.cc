@@ -46,7 +46,7 @@ protected:
   void
   open ()
   {
-    TpsAccessOptions options = { rules_.c_str (), tokens_.c_str () };
+    TpsAccessOptions options = { 0, rules_.c_str (), tokens_.c_str () };
 
     access_ = tps_access_new (&options, nullptr);
     ASSERT_NE (access_, nullptr);

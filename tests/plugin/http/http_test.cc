@@ -102,7 +102,7 @@ TEST (Http, AsksForTheRight)
       "rules.json", "{\"rules\": [{\"principals\": [\"token:monitor\"], \"rights\": [\"admin\"],"
                     " \"methods\": [\"Http:status\"]},"
                     " {\"principals\": [\"*\"], \"rights\": [\"read\", \"push\"]}]}");
-  TpsAccessOptions files = { rules.c_str (), tokens.c_str () };
+  TpsAccessOptions files = { 0, rules.c_str (), tokens.c_str () };
   g_autoptr (TpsAccess) access = tps_access_new (&files, nullptr);
   ASSERT_NE (access, nullptr);
   TpsHttpOptions options = {};
