@@ -16,6 +16,7 @@
 #include "runtime/base/cores.h"
 #include "runtime/base/error.h"
 #include "runtime/base/process_numbers.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/trace.h"
 #include "runtime/server/model/model_capture.h"
 #include "runtime/server/quota/quota_metrics.h"
@@ -63,6 +64,7 @@ struct TpsPlugin
   TpsNode node;
   GPtrArray *service_names;     /* for `node`: borrowed strings, ended by NULL */
   GArray *services;             /* of TpsService */
+  TpsServiceHooks lasting;      /* of services whose state is durable */
   TpsDevice *device;            /* on which gradients are added up; NULL = in host memory */
   const gchar *device_names[3]; /* for `node`: "cpu", the name of `device`, NULL */
 };
@@ -92,7 +94,10 @@ set_chunked_services (TpsPlugin *plugin)
 void
 tps_plugin_add_service (TpsPlugin *plugin, const TpsService *service)
 {
-  g_array_append_val (plugin->services, *service);
+  TpsService known;
+
+  TPS_SIZED_COPY (known, service);
+  g_array_append_val (plugin->services, known);
   set_service_names (plugin);
   set_chunked_services (plugin);
 }
@@ -115,9 +120,10 @@ add_lasting_service (TpsPlugin *plugin, TpsService service)
 {
   if (plugin->durable != NULL)
     {
-      service.may_serve = may_serve;
-      service.gate = plugin->durable;
-      service.has_log = TRUE;
+      plugin->lasting = (TpsServiceHooks) { .may_serve = may_serve,
+                                            .gate = plugin->durable,
+                                            .has_log = TRUE };
+      service.hooks = &plugin->lasting;
     }
   add_service (plugin, service);
 }

@@ -115,7 +115,9 @@ serve (const gchar *address, gsize max_bytes, gsize max_frame_bytes, TpsTls *tls
                                       .tls = tls,
                                       .tls_required = tls != NULL,
                                       .max_connections = MAX_CONNECTIONS };
-  const TpsService transfer = { .name = "Transfer", .methods = transfer_methods, .object = pulled };
+  const TpsService transfer = {
+    .name = "Transfer", .methods = transfer_methods, .object = pulled, .borrows_shared = TRUE
+  };
   g_autoptr (TpsPlugin) plugin = tps_plugin_new (&options, &error);
   g_autoptr (TpsServer) server = NULL;
 

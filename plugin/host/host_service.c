@@ -74,7 +74,7 @@ tps_host_service_free (TpsHostService *service)
 TpsService
 tps_host_service_get (TpsHostService *service)
 {
-  return (TpsService) {
-    .name = service->name, .handle_other = handle, .other_right = TPS_RIGHT_PUSH, .object = service
-  };
+  static const TpsServiceHooks hooks = { .handle_other = handle, .other_right = TPS_RIGHT_PUSH };
+
+  return (TpsService) { .name = service->name, .object = service, .hooks = &hooks };
 }

@@ -22,6 +22,7 @@
 #include "plugin/service/memory_service.h"
 #include "plugin/service/session_service.h"
 #include "runtime/base/cores.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/descriptor_table.h"
 #include "runtime/base/error.h"
 #include "runtime/base/trace.h"
@@ -213,7 +214,10 @@ tps_server_get_max_frame_bytes (TpsServer *server)
 void
 tps_server_add_service (TpsServer *server, const TpsService *service)
 {
-  g_array_append_val (server->services, *service);
+  TpsService known;
+
+  TPS_SIZED_COPY (known, service);
+  g_array_append_val (server->services, known);
 }
 
 void

@@ -615,7 +615,7 @@ keep_reply (TpsCall *call, TpsWriter *out, const GError *too_long)
       return write_service_error (call, too_long, NULL);
     }
   if (!tps_writer_message_end_transferred (reply, &error)
-      || !keeper->keep_answer (keeper->object, call, reply, &name, &error))
+      || !keeper->hooks->keep_answer (keeper->object, call, reply, &name, &error))
     {
       record_error (call, error);
       return write_service_error (call, error, NULL);

@@ -1,14 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One call on its way through a service, and the table of methods that makes up a service.
+/* One call on its way through a service; thriftps/service.h has services and the public functions
+ * of calls.
  *
  * A handler has three steps: it decodes the arguments, makes one runtime call and encodes the
- * result. It must answer its call exactly once, now or later, on any thread, with one of the
- * functions tps_call_reply_*(). Calls are carried by a connection of TpsServer or by a
+ * result. Calls are carried by a connection of TpsServer or by a
  * ThriftProcessor of a host; the functions below work for both.
  */
 
 #pragma once
+
+#include <thriftps/service.h>
 
 #include "plugin/access/grant.h"
 #include "plugin/frame/message.h"
@@ -24,7 +26,6 @@
 
 G_BEGIN_DECLS
 
-typedef struct TpsCall TpsCall;
 typedef struct TpsCarrierOps TpsCarrierOps; /* dispatch.h */
 typedef struct TpsDispatcher TpsDispatcher; /* dispatch.h */
 
@@ -35,13 +36,6 @@ typedef void (*TpsWriteResult) (TpsWriter *out, gconstpointer user_data);
 /* Sets `in` to the start of the arguments struct. The reader is valid until the call is
  * answered. */
 void tps_call_get_arguments (TpsCall *call, TpsReader *in);
-
-/* Reads the arguments with the method's descriptor. Errors: INVALID_ARGUMENT. */
-gboolean tps_call_read_arguments (TpsCall *call, gpointer arguments, GError **error);
-
-/* Charges `n_bytes` of memory that the handler uses to the call, until the call is answered.
- * Errors: RESOURCE_EXHAUSTED. */
-gboolean tps_call_charge (TpsCall *call, gsize n_bytes, GError **error);
 
 /* Returns the tenant of the caller, borrowed; NULL = the call has no limits. */
 TpsTenant *tps_call_get_tenant (TpsCall *call);
@@ -57,30 +51,12 @@ void tps_call_throttle (TpsCall *call, gint wait_ms);
  * the call has no tenant. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_call_add_rows (TpsCall *call, guint64 n_rows, GError **error);
 
-/* Returns TRUE if the call may be answered later. Returns FALSE in servers where a wait would block
- * all clients. If a handler would then have to wait for other calls, it must answer with
- * UNAVAILABLE. */
-gboolean tps_call_may_wait (TpsCall *call);
-
-/* Returns the peer, for the log; NULL = unknown. Borrowed until the call is answered. */
-const gchar *tps_call_get_peer (TpsCall *call);
-
-/* Returns the principal of the caller, never NULL: the anonymous principal if the carrier does not
- * identify peers. Borrowed until the call is answered; later changes of the connection's identity
- * do not affect it. */
-const TpsPrincipal *tps_call_get_principal (TpsCall *call);
-
 /* Authenticates the connection: later calls have the rights of the owner of `token`. Errors:
  * UNAUTHENTICATED (no such token), UNAVAILABLE (the server or the connection accepts no tokens). */
 gboolean tps_call_authenticate (TpsCall *call, const gchar *token, GError **error);
 
-/* Checks that the caller has `right` for `table`; the right to call the method has already been
- * checked. Handlers must call this for each name of a table before they look up the table. NULL
- * `table` = every table, now and later. Errors: PERMISSION_DENIED, UNAUTHENTICATED; they do not
- * depend on the existence of the table. */
-gboolean tps_call_check_table (TpsCall *call, const gchar *table, TpsRight right, GError **error);
-
-/* Returns TRUE if the caller has `right` for `table`, as above, but records no refusal. Lists must
+/* Returns TRUE if the caller has `right` for `table`, as
+ * tps_call_check_table(), but records no refusal. Lists must
  * leave out tables for which the caller lacks it, and replies must leave out totals of all tables
  * (`table` NULL). */
 gboolean tps_call_may_see_table (TpsCall *call, const gchar *table, TpsRight right);
@@ -115,27 +91,9 @@ TpsSegmentRegistry *tps_call_get_segments (TpsCall *call, GError **error);
  * NULL if there is no room or no shared memory, or if the call already has a reservation. */
 TpsBuffer *tps_call_reserve (TpsCall *call, TpsDevice *device, gsize n_bytes);
 
-/* Returns a pointer that identifies the connection of the call among the open ones; NULL = the call
- * has no connection that may close before it is answered. */
-gconstpointer tps_call_get_connection (TpsCall *call);
-
-/* Returns FALSE if the connection of the call has closed, which may be before
- * TpsService.connection_closed is called. */
-gboolean tps_call_is_connected (TpsCall *call);
-
 /* Returns TRUE if the carrier knows that no other connection waits for the calling thread, and
  * FALSE if one waits or the carrier does not know. */
 gboolean tps_call_is_alone (TpsCall *call);
-
-/* Runs `func (call, user_data)` on a worker. Functions that may block must run on a worker, and so
- * must functions that process more than TpsTuning.inline_bytes while other connections may wait.
- * Functions that may take more than about 10 ms must use the long lane
- * (runtime/base/worker_pool.h). If the call's connection closes before `func` has begun, the call
- * is cancelled: a worker calls `release (user_data)` instead (NULL = nothing to release), and the
- * call ends. */
-void tps_call_run_on_worker (TpsCall *call, TpsLane lane,
-                             void (*func) (TpsCall *call, gpointer user_data), gpointer user_data,
-                             GDestroyNotify release);
 
 /* As tps_call_run_on_worker(), but the call is never cancelled: for functions that also work for
  * other calls. */
@@ -151,9 +109,6 @@ void tps_call_run_shared_on_worker (TpsCall *call, TpsLane lane,
  * any. */
 void tps_call_reply (TpsCall *call, TpsWriteResult write, gconstpointer user_data);
 
-/* As tps_call_reply(), but the method's descriptor writes the result from `value`. Thread: any. */
-void tps_call_reply_value (TpsCall *call, gconstpointer value);
-
 /* An object from which a result borrows. `ref` returns its argument; `unref` must not block. */
 typedef struct
 {
@@ -166,15 +121,8 @@ typedef struct
  * been sent. Thread: any. */
 void tps_call_reply_value_of (TpsCall *call, gconstpointer value, const TpsLender *lender);
 
-/* Answers with an error, which is converted to the wire's ServiceError. Handlers must not convert
- * errors themselves. Thread: any. */
-void tps_call_reply_error (TpsCall *call, const GError *error);
-
-/* Answers a method without a result: NULL `error` = success. Thread: any. */
-void tps_call_reply_done (TpsCall *call, const GError *error);
-
-/* For TpsService.handle_other: takes the whole message out of the call. The name of its method then
- * lacks the service. The caller owns the message. Afterwards the call has no arguments. */
+/* For TpsServiceHooks.handle_other: takes the whole message out of the call. The name of its method
+ * then lacks the service. The caller owns the message. Afterwards the call has no arguments. */
 TpsMessage *tps_call_take_message (TpsCall *call);
 
 /* Sets `form` to the form of the reply that must follow tps_call_take_message(). The budget in it
@@ -187,43 +135,9 @@ void tps_call_get_reply_form (TpsCall *call, TpsWriterForm *form);
  * any. */
 void tps_call_reply_message (TpsCall *call, TpsWriter *reply);
 
-/* The thread that handles the calls of a method. Calls with long arguments are always handled on a
- * worker. */
-typedef enum
+/* The part of services of this library. */
+struct TpsServiceHooks
 {
-  TPS_METHOD_INLINE = 0,    /* on the I/O thread: short, and never blocks */
-  TPS_METHOD_ON_WORKER = 1, /* in the short lane */
-  TPS_METHOD_LONG = 2,      /* on a worker, in the long lane */
-} TpsMethodPlace;
-
-/* The right is the first field, so that a method without one does not compile. */
-typedef struct
-{
-  TpsRight right; /* callers need it */
-  const TpsRpc *rpc;
-  void (*handle) (TpsCall *call, gpointer service);
-  TpsMethodPlace place;
-  gboolean is_a_command; /* TRUE: a log may record its arguments */
-  /* TRUE: the carrier may serve the method even if the tenant of the caller is at a limit, so that
-   * a flood of anonymous peers cannot keep other peers from authenticating. */
-  gboolean is_login;
-} TpsMethod;
-
-/* A service: its name in the multiplexed protocol, its methods and their object. `methods` ends
- * with an entry of zeros. */
-typedef struct
-{
-  const gchar *name;
-  const TpsMethod *methods;
-  gpointer object; /* borrowed; must outlive the server */
-  /* Optional: frees the object. tps_plugin_close() calls it when no call of the service runs. */
-  GDestroyNotify destroy;
-  /* Optional: ends pending calls with UNAVAILABLE, and refuses later calls with the same code. Must
-   * not block. */
-  void (*shut_down) (gpointer object);
-  /* Optional: ends the pending calls of `connection` (tps_call_get_connection()). Must not
-   * block. */
-  void (*connection_closed) (gpointer object, gconstpointer connection);
   /* Optional; at most one service may have it. Keeps a reply that no frame can hold and that was
    * ended for a transfer, and sets the name under which clients fetch the reply. Takes over
    * `answer` unless it fails. Must not block. Thread: any. */
@@ -233,15 +147,15 @@ typedef struct
    * Must not block. Thread: any. */
   gboolean (*may_serve) (gpointer gate, GError **error);
   gpointer gate;
-  /* TRUE: arguments of commands must not change until the call is answered, so arguments in memory
-   * shared with the client are copied when they are read. */
+  /* TRUE: arguments of commands must not change until the call is answered, so they are copied even
+   * with `borrows_shared`. */
   gboolean has_log;
   /* Optional: handles calls of methods that are not in `methods`, on a worker, in the long lane.
    * The contract of these methods is unknown here, so failures are answered with
    * TApplicationException. */
   void (*handle_other) (TpsCall *call, gpointer object);
   TpsRight other_right; /* needed by callers of these methods; not UNSET with handle_other */
-} TpsService;
+};
 
 /* ---- for the dispatcher --------------------------------------------------------------------- */
 

@@ -45,7 +45,7 @@ target_new (const TpsMethod *method, const TpsService *service)
   target->service = service;
   target->guarded = (TpsGuardedMethod) {
     .name = g_strconcat (service->name, ":", method->rpc != NULL ? method->rpc->name : "*", NULL),
-    .right = method->rpc != NULL ? method->right : service->other_right,
+    .right = method->rpc != NULL ? method->right : service->hooks->other_right,
     .id = TPS_METHOD_NO_ID,
   };
   return target;
@@ -86,7 +86,7 @@ static const TpsMethod other_method = { .place = TPS_METHOD_LONG };
 static void
 add_others (TpsDispatcher *dispatcher, const TpsService *service, gboolean is_default)
 {
-  if (service->handle_other == NULL)
+  if (service->hooks == NULL || service->hooks->handle_other == NULL)
     return;
   g_hash_table_insert (dispatcher->others, g_strdup (service->name),
                        target_new (&other_method, service));
@@ -118,7 +118,8 @@ check_rights (const TpsService *service, GError **error)
   if (method != NULL && method->rpc != NULL)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "method %s:%s declares no right",
                  service->name, method->rpc->name);
-  else if (service->handle_other != NULL && service->other_right == TPS_RIGHT_UNSET)
+  else if (service->hooks != NULL && service->hooks->handle_other != NULL
+           && service->hooks->other_right == TPS_RIGHT_UNSET)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                  "service %s declares no right for its other methods", service->name);
   else
@@ -152,7 +153,7 @@ add_services (TpsDispatcher *dispatcher, const TpsService *services, guint n_ser
 
       add_methods (dispatcher, service, is_default);
       add_others (dispatcher, service, is_default);
-      if (service->keep_answer != NULL)
+      if (service->hooks != NULL && service->hooks->keep_answer != NULL)
         dispatcher->context.keeper = service;
     }
   if (default_service == NULL
@@ -428,12 +429,13 @@ refuse_bodies (TpsCall *call, const TpsMessage *message)
 static gboolean
 open_service (TpsCall *call, const Target *target)
 {
-  const TpsService *service = target->service;
+  const TpsServiceHooks *hooks = target->service->hooks;
   g_autoptr (GError) error = NULL;
 
-  if (service->has_log && target->method->is_a_command)
+  if (!target->service->borrows_shared
+      || (hooks != NULL && hooks->has_log && target->method->is_a_command))
     tps_call_copy_shared (call);
-  if (service->may_serve == NULL || service->may_serve (service->gate, &error))
+  if (hooks == NULL || hooks->may_serve == NULL || hooks->may_serve (hooks->gate, &error))
     return TRUE;
   tps_call_reply_error (call, error);
   return FALSE;
@@ -445,7 +447,7 @@ run_target (TpsCall *call, gpointer user_data)
   const Target *target = user_data;
 
   if (target->method == &other_method)
-    target->service->handle_other (call, target->service->object);
+    target->service->hooks->handle_other (call, target->service->object);
   else
     target->method->handle (call, target->service->object);
 }

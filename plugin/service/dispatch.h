@@ -100,8 +100,8 @@ struct TpsCarrierOps
  * dispatcher is owned by the caller. Copies the `n_services` entries; the objects that they
  * refer to are borrowed. Names without "Service:" belong to `default_service`. If `default_service`
  * is NULL, these names belong to the only service; if there are several services, they are unknown.
- * If the `methods` of a service are NULL, its calls go to its `handle_other`. If that is NULL too,
- * its calls are answered like calls of unknown methods. Errors: TPS_ERROR_INVALID_ARGUMENT (a
+ * If the `methods` of a service are NULL, its calls go to its hook `handle_other`. If that is NULL
+ * too, its calls are answered like calls of unknown methods. Errors: TPS_ERROR_INVALID_ARGUMENT (a
  * service twice, a method without a right, no such default). */
 TpsDispatcher *tps_dispatcher_new (const TpsService *services, guint n_services,
                                    const gchar *default_service, GError **error);

@@ -632,7 +632,9 @@ static const TpsMethod methods[] = { TPS_EMBEDDING_TABLE_METHODS (handle_), { 0 
 TpsService
 tps_embedding_table_service (TpsEmbeddingTables *tables)
 {
-  return (TpsService) {
-    .name = "EmbeddingTable", .methods = methods, .object = tables, .shut_down = shut_down
-  };
+  return (TpsService) { .name = "EmbeddingTable",
+                        .methods = methods,
+                        .object = tables,
+                        .shut_down = shut_down,
+                        .borrows_shared = TRUE };
 }

@@ -249,5 +249,6 @@ tps_parameter_server_service (const TpsParameterServers *servers)
                         .methods = methods,
                         .object = (gpointer) (gsize) servers,
                         .shut_down = shut_down,
-                        .connection_closed = connection_closed };
+                        .connection_closed = connection_closed,
+                        .borrows_shared = TRUE };
 }

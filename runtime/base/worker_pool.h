@@ -12,7 +12,7 @@
 
 #pragma once
 
-#include <glib.h>
+#include <thriftps/service.h>
 
 G_BEGIN_DECLS
 
@@ -21,11 +21,6 @@ typedef struct TpsJobQueue TpsJobQueue;
 
 typedef void (*TpsJobFunc) (gpointer user_data);
 
-typedef enum
-{
-  TPS_LANE_SHORT = 0,
-  TPS_LANE_LONG = 1,
-} TpsLane;
 #define TPS_N_LANES 2
 
 /* Creates a pool of `n_threads` >= 1 threads. The caller owns the pool. The first 15 characters of

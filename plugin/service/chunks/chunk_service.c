@@ -874,9 +874,11 @@ static const TpsMethod methods[] = { TPS_CHUNKS_METHODS (handle_), { 0 } };
 TpsService
 tps_chunk_service (TpsChunks *chunks)
 {
+  static const TpsServiceHooks hooks = { .keep_answer = keep_answer };
+
   return (TpsService) { .name = TPS_CHUNKS_SERVICE_NAME,
                         .methods = methods,
                         .object = chunks,
                         .shut_down = shut_down,
-                        .keep_answer = keep_answer };
+                        .hooks = &hooks };
 }

@@ -47,18 +47,13 @@ typedef struct TpsContribution TpsContribution;
 typedef struct TpsAveragingTicket TpsAveragingTicket;
 typedef struct TpsAveragingJob TpsAveragingJob;
 
-/* Returns TRUE if contributions may be folded into the sum when `n_arrived` >= 1 have arrived; then
- * also for every larger number, and always for n_trainers. Affects memory and time, never the
- * average. */
-typedef gboolean (*TpsMayFoldFunc) (guint n_arrived, guint n_trainers);
-
 typedef struct
 {
   guint n_trainers;        /* >= 1 */
   gboolean is_sum;         /* answer with the weighted sum, not the mean */
   gint64 round_timeout_ns; /* > 0 */
-  TpsMayFoldFunc may_fold;
-  TpsBufferPool *buffers;        /* borrowed; NULL = the default pool */
+  gboolean (*may_fold) (guint n_arrived, guint n_trainers); /* see TpsServerKind */
+  TpsBufferPool *buffers;                                   /* borrowed; NULL = the default pool */
   TpsBufferPool *shared_buffers; /* for averages of gradients in shared memory; borrowed; NULL =
                                   * `buffers` */
   TpsDeviceSums *on_device; /* borrowed; holds the dense sums; NULL = they are in host memory */

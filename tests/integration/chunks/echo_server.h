@@ -213,7 +213,7 @@ private:
     write_view (answer, &view);
     tps_writer_struct_end (answer);
     EXPECT_TRUE (tps_writer_message_end_transferred (answer, nullptr));
-    EXPECT_TRUE (chunks.keep_answer (chunks.object, call, answer, &name, nullptr));
+    EXPECT_TRUE (chunks.hooks->keep_answer (chunks.object, call, answer, &name, nullptr));
     tps_call_reply (call, write_transfer, name);
   }
 

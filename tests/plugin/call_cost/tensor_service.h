@@ -46,6 +46,7 @@ public:
     service.name = "Tensors";
     service.methods = methods;
     service.object = this;
+    service.borrows_shared = TRUE;
     return service;
   }
 

@@ -99,7 +99,8 @@ TEST_F (ServicesTest, AServiceMayBeClosedForAWhile)
   TpsService gated = tps_rendezvous_service (rendezvous_), node = tps_node_service (&node_);
   const std::string value = "v";
 
-  gated.may_serve = [] (gpointer, GError **error) -> gboolean {
+  TpsServiceHooks hooks = {};
+  hooks.may_serve = [] (gpointer, GError **error) -> gboolean {
     if (!is_open)
       {
         g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "not yet");
@@ -107,6 +108,7 @@ TEST_F (ServicesTest, AServiceMayBeClosedForAWhile)
       }
     return is_open;
   };
+  gated.hooks = &hooks;
   tps_server_add_service (server, &gated);
   tps_server_add_service (server, &node);
   ASSERT_TRUE (tps_server_listen (server, "127.0.0.1:0", nullptr));

@@ -117,7 +117,7 @@ protected:
     std::vector<TpsService> services;
 
     for (const char *name : names)
-      services.push_back ({ name, methods, this, nullptr, nullptr });
+      services.push_back ({ 0, name, methods, this, nullptr, nullptr, nullptr, FALSE, nullptr });
     ASSERT_TRUE (tps_chunks_set_services (chunks, services.data (),
                                           static_cast<guint> (services.size ()), nullptr, nullptr));
   }

@@ -91,7 +91,9 @@ protected:
     service.name = "Vast";
     service.methods = methods;
     service.object = this;
-    service.keep_answer = has_keeper ? keep : nullptr;
+    TpsServiceHooks hooks = {};
+    hooks.keep_answer = has_keeper ? keep : nullptr;
+    service.hooks = &hooks;
     g_autoptr (TpsDispatcher) dispatcher = tps_dispatcher_new (&service, 1, nullptr, nullptr);
     message->kind = TPS_MESSAGE_CALL;
     message->protocol = protocol;

@@ -37,8 +37,12 @@ public:
                                          { TPS_RIGHT_PUSH, &rpcs[1], Ping, TPS_METHOD_INLINE },
                                          { TPS_RIGHT_PUSH, &rpcs[2], Pull, TPS_METHOD_INLINE },
                                          {} };
-    TpsService service = { "Keeper", methods, this, nullptr, nullptr };
+    TpsService service = {};
 
+    service.name = "Keeper";
+    service.methods = methods;
+    service.object = this;
+    service.borrows_shared = TRUE;
     server_ = tps_server_new (nullptr);
     tps_server_add_service (server_, &service);
     EXPECT_TRUE (tps_server_listen (server_, folder_.SocketAddress ().c_str (), nullptr));
