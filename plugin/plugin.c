@@ -13,8 +13,12 @@
 #include "plugin/service/parameter_server_service.h"
 #include "plugin/service/rendezvous_service.h"
 #include "plugin/service/session_service.h"
+#include "plugin/access/access.h"
+#include "plugin/host/processor.h"
+#include "plugin/server/server.h"
 #include "runtime/base/cores.h"
 #include "runtime/base/error.h"
+#include "runtime/base/exposition.h"
 #include "runtime/base/process_numbers.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/trace.h"
@@ -62,11 +66,13 @@ struct TpsPlugin
   TpsChunks *chunks;   /* can run a call of any service, on any server */
   guint collectors[3]; /* ids of the collectors of metrics; 0 = none */
   TpsNode node;
-  GPtrArray *service_names;     /* for `node`: borrowed strings, ended by NULL */
-  GArray *services;             /* of TpsService */
-  TpsServiceHooks lasting;      /* of services whose state is durable */
-  TpsDevice *device;            /* on which gradients are added up; NULL = in host memory */
-  const gchar *device_names[3]; /* for `node`: "cpu", the name of `device`, NULL */
+  GPtrArray *service_names;  /* for `node`: borrowed strings, ended by NULL */
+  GArray *services;          /* of TpsService */
+  TpsServiceHooks lasting;   /* of services whose state is durable */
+  TpsDevice *device;         /* on which gradients are added up; NULL = in host memory */
+  TpsTablePlace table_place; /* of tables that specify none */
+  TpsDevice *table_device;   /* of `table_place`; NULL = the CPU */
+  GPtrArray *device_names;   /* for `node`: borrowed strings, ended by NULL */
 };
 
 static void
@@ -342,39 +348,52 @@ new_common_pool (TpsPlugin *plugin, TpsBudget *budget)
   return tps_buffer_pool_new_from (budget, plugin->budgets->kept, MAX_COMMON_BYTES, &source);
 }
 
+/* Returns the options of a window of push ids. */
+static TpsPushWindowOptions
+get_pushes (const TpsPluginOptions *options, TpsBudget *budget)
+{
+  return (TpsPushWindowOptions) { .window = options->push_window,
+                                  .max_clients = options->max_push_clients,
+                                  .budget = budget };
+}
+
 static gboolean
 make_parameter_servers (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
 {
-  TpsParameterServerOptions averaging = options->parameter_server;
-  TpsModelServerOptions updating = options->model_server;
+  TpsParameterServerOptions averaging = { .kind = options->server_kind,
+                                          .n_trainers = options->n_trainers,
+                                          .reduce = options->reduce,
+                                          .round_timeout_ns = options->round_timeout_ns,
+                                          .workers = plugin->workers,
+                                          .budgets = plugin->budgets,
+                                          .device = plugin->device,
+                                          .metrics = plugin->metrics };
+  TpsModelServerOptions updating = { .n_trainers = options->n_trainers,
+                                     .min_trainers = options->min_trainers,
+                                     .round_timeout_ns = options->round_timeout_ns,
+                                     .max_staleness = options->max_staleness,
+                                     .pushes = get_pushes (options, plugin->budgets->model_windows),
+                                     .sequencer = plugin->sequencer,
+                                     .workers = plugin->workers,
+                                     .metrics = plugin->metrics };
   g_autoptr (TpsBufferPool) models = NULL; /* the default pool belongs to the host program */
   g_autoptr (TpsBufferPool) shared_averages = NULL;
   g_autoptr (TpsBufferPool) shared_versions = NULL;
 
-  averaging.metrics = plugin->metrics;
-  averaging.budgets = plugin->budgets;
   make_common_segments (plugin);
   averaging.shared_averages = shared_averages = new_common_pool (plugin, plugin->budgets->averages);
-  if (averaging.workers == NULL)
-    averaging.workers = plugin->workers;
   plugin->parameter_servers.averaging = tps_parameter_server_new (&averaging, error);
   if (plugin->parameter_servers.averaging == NULL)
     return FALSE;
-  if (updating.metrics == NULL)
-    updating.metrics = plugin->metrics;
-  if (updating.workers == NULL)
-    updating.workers = plugin->workers;
-  if (updating.sequencer == NULL)
-    updating.sequencer = plugin->sequencer;
-  if (updating.buffers == NULL && !options->has_process)
+  if (options->parts != NULL)
+    {
+      updating.got_update = options->parts->got_update;
+      updating.updated_model = options->parts->updated_model;
+    }
+  if (!options->has_process)
     updating.buffers = models = tps_buffer_pool_new (plugin->budgets->passes, plugin->budgets->kept,
                                                      MAX_KEPT_BYTES);
   updating.shared_versions = shared_versions = new_common_pool (plugin, plugin->budgets->passes);
-  updating.pushes.budget = plugin->budgets->model_windows;
-  if (updating.n_trainers == 0)
-    updating.n_trainers = averaging.n_trainers;
-  if (updating.round_timeout_ns == 0)
-    updating.round_timeout_ns = averaging.round_timeout_ns;
   plugin->parameter_servers.updating = tps_model_server_new (&updating, error);
   return plugin->parameter_servers.updating != NULL;
 }
@@ -408,16 +427,15 @@ make_tables (TpsPlugin *plugin, const TpsPluginOptions *options)
                                   .workers = plugin->workers,
                                   .counters = tps_metrics_get_counters (plugin->metrics),
                                   .sequencer = plugin->sequencer,
-                                  .place = options->table_place,
+                                  .place = plugin->table_place,
                                   .max_row_bytes_of_call = options->max_row_bytes_of_call,
-                                  .pushes = options->pushes };
+                                  .pushes = get_pushes (options, plugin->budgets->table_windows) };
 
   if (plugin->durable != NULL)
     {
       tables.durability = tps_durable_get_durability (plugin->durable);
       tables.keeps_row_lsns = TRUE;
     }
-  tables.pushes.budget = plugin->budgets->table_windows;
   plugin->tables = tps_table_store_new (&tables);
   plugin->embedding = tps_embedding_tables_new (plugin->tables);
 }
@@ -463,16 +481,25 @@ forget_push_clients (gpointer data, const gchar *tenant, gint64 idle_ns)
   return n;
 }
 
+/* A process of its own describes all devices. */
+static void
+list_devices (TpsPlugin *plugin, gboolean has_process)
+{
+  TpsDevice *used[] = { tps_device_find ("cpu", NULL), plugin->device, NULL };
+  g_autofree TpsDevice **all = has_process ? tps_device_list () : NULL;
+
+  for (TpsDevice **device = has_process ? all : used; *device != NULL; device++)
+    g_ptr_array_add (plugin->device_names, (gpointer) (guintptr) (*device)->name);
+  g_ptr_array_add (plugin->device_names, NULL);
+}
+
 static void
 describe (TpsPlugin *plugin, const TpsPluginOptions *options)
 {
-  plugin->device_names[0] = "cpu";
-  plugin->device_names[1] = plugin->device != NULL && !plugin->device->is_host
-                                ? plugin->device->name
-                                : NULL;
+  list_devices (plugin, options->has_process);
   plugin->node = (TpsNode) {
     .name = plugin->name,
-    .devices = options->devices != NULL ? options->devices : plugin->device_names,
+    .devices = (const gchar *const *) plugin->device_names->pdata,
     .metrics = plugin->metrics,
     .get_table_bytes = plugin->embedding != NULL ? tps_embedding_tables_get_bytes : NULL,
     .tables = plugin->embedding,
@@ -500,18 +527,75 @@ add_numbers (TpsPlugin *plugin, gboolean has_process)
 static void
 make_budgets (TpsPlugin *plugin, const TpsPluginOptions *options)
 {
-  plugin->budgets = tps_budgets_new (&options->limits);
+  const TpsBudgetLimits limits = { .max_memory_bytes = options->max_memory_bytes,
+                                   .max_pending_bytes = options->max_pending_bytes,
+                                   .max_table_bytes = options->max_table_bytes };
+
+  plugin->budgets = tps_budgets_new (&limits);
   if (options->has_process)
     tps_buffer_pool_set_budgets (tps_buffer_pool_get_default (), plugin->budgets->passes,
                                  plugin->budgets->kept);
 }
 
 static gboolean
+refuse (GError **error, const gchar *option, const gchar *value, const gchar *expected)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s is \"%s\", expected %s", option,
+               value, expected);
+  return FALSE;
+}
+
+/* Sets `found` to the device with this name; NULL = the CPU, on which the workers compute. */
+static gboolean
+find_device (const gchar *option, const gchar *name, TpsDevice **found, GError **error)
+{
+  TpsDevice *device = tps_device_find (name != NULL ? name : "cpu", error);
+
+  if (device == NULL)
+    g_prefix_error (error, "%s: ", option);
+  else
+    *found = device->is_host ? NULL : device;
+  return device != NULL;
+}
+
+static gboolean
+find_devices (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
+{
+  if (options->table_device != NULL
+      && !tps_table_place_parse (options->table_device, &plugin->table_place))
+    return refuse (error, "table_device", options->table_device,
+                   "cpu, cuda, cuda:N or cuda:N/host");
+  if (!find_device ("device", options->device, &plugin->device, error)
+      || !find_device ("table_device",
+                       options->table_device != NULL ? plugin->table_place.device : NULL,
+                       &plugin->table_device, error))
+    return FALSE;
+  if (options->parts != NULL && options->parts->device != NULL)
+    plugin->device = options->parts->device;
+  return TRUE;
+}
+
+static gboolean
 open_data (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
 {
-  if (options->durable.folder == NULL)
+  TpsDurableOptions durable = { .folder = options->data_folder,
+                                .log = { .segment_bytes = (gint64) options->log_segment_bytes },
+                                .snapshot_interval_ns = options->snapshot_interval_ns,
+                                .snapshot_log_bytes = options->snapshot_log_bytes,
+                                .snapshot_increments = options->snapshot_increments,
+                                .keep_snapshots = options->keep_snapshots,
+                                .restore_from = options->restore_from,
+                                .import_folder = options->import_folder };
+
+  if (options->data_folder == NULL)
     return TRUE;
-  plugin->durable = tps_durable_new (&options->durable, error);
+  if (options->parts != NULL)
+    durable.faults = options->parts->faults;
+  if (options->durability != NULL
+      && !tps_durability_parse (options->durability, &durable.durability, &durable.interval_ns))
+    return refuse (error, "durability", options->durability,
+                   "none, interval, interval:MS (1 to 60000) or commit");
+  plugin->durable = tps_durable_new (&durable, error);
   return plugin->durable != NULL;
 }
 
@@ -528,9 +612,9 @@ restore_copy (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error
   TpsSnapshotInfo info;
   g_autofree gchar *folder = NULL;
 
-  if (options->durable.restore_from == NULL || plugin->durable != NULL)
+  if (options->restore_from == NULL || plugin->durable != NULL)
     return TRUE;
-  folder = tps_snapshot_locate (disk, options->durable.restore_from, &info, error);
+  folder = tps_snapshot_locate (disk, options->restore_from, &info, error);
   return folder != NULL && tps_snapshot_restore_copy (&restoration, folder, error);
 }
 
@@ -576,8 +660,8 @@ start_recovery (TpsPlugin *plugin, const TpsPluginOptions *options, GError **err
   return TRUE;
 }
 
-TpsPlugin *
-tps_plugin_new (const TpsPluginOptions *options, GError **error)
+static TpsPlugin *
+plugin_new (const TpsPluginOptions *options, GError **error)
 {
   g_autoptr (TpsPlugin) plugin = g_new0 (TpsPlugin, 1);
 
@@ -585,7 +669,9 @@ tps_plugin_new (const TpsPluginOptions *options, GError **error)
   make_budgets (plugin, options);
   plugin->services = g_array_new (FALSE, FALSE, sizeof (TpsService));
   plugin->service_names = g_ptr_array_new ();
-  if (!choose_services (plugin, options, error) || !open_data (plugin, options, error))
+  plugin->device_names = g_ptr_array_new ();
+  if (!choose_services (plugin, options, error) || !find_devices (plugin, options, error)
+      || !open_data (plugin, options, error))
     return NULL;
   plugin->workers = tps_worker_pool_try_new (
       "tps-worker", options->n_workers > 0 ? options->n_workers : tps_cores_count (), error);
@@ -595,10 +681,9 @@ tps_plugin_new (const TpsPluginOptions *options, GError **error)
     plugin->access = tps_access_ref (options->access);
   make_quotas (plugin);
   make_sequencer (plugin);
-  plugin->metrics = options->parameter_server.metrics != NULL
-                        ? tps_metrics_ref (options->parameter_server.metrics)
+  plugin->metrics = options->parts != NULL && options->parts->metrics != NULL
+                        ? tps_metrics_ref (options->parts->metrics)
                         : tps_metrics_new (NULL, NULL);
-  plugin->device = options->parameter_server.device;
   if (!make_objects (plugin, options, error) || !restore_copy (plugin, options, error))
     return NULL;
   add_numbers (plugin, options->has_process);
@@ -607,6 +692,15 @@ tps_plugin_new (const TpsPluginOptions *options, GError **error)
   if (!start_recovery (plugin, options, error))
     return NULL;
   return g_steal_pointer (&plugin);
+}
+
+TpsPlugin *
+tps_plugin_new (const TpsPluginOptions *given, GError **error)
+{
+  TpsPluginOptions options;
+
+  TPS_SIZED_COPY (options, given);
+  return plugin_new (&options, error);
 }
 
 static void
@@ -661,6 +755,7 @@ tps_plugin_close (TpsPlugin *plugin, GError **error)
   g_clear_pointer (&plugin->budgets, tps_budgets_free);
   g_array_unref (plugin->services);
   g_ptr_array_unref (plugin->service_names);
+  g_ptr_array_unref (plugin->device_names);
   g_free (plugin->name);
   g_free (plugin);
   return is_kept;
@@ -688,6 +783,14 @@ gboolean
 tps_plugin_wait (TpsPlugin *plugin, GError **error)
 {
   return plugin->durable == NULL || tps_durable_wait (plugin->durable, error);
+}
+
+gchar *
+tps_plugin_dup_metrics (TpsPlugin *plugin)
+{
+  return g_string_free (
+      tps_exposition_write (tps_metrics_get_counters (plugin->metrics), TPS_EXPOSITION_TEXT),
+      FALSE);
 }
 
 TpsParameterServer *
@@ -839,27 +942,31 @@ TpsServer *
 tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options)
 {
   TpsServerOptions filled = { 0 };
+  TpsServerParts parts = { 0 };
   TpsServer *server;
 
   if (options != NULL)
-    filled = *options;
-  if (filled.workers == NULL)
-    filled.workers = plugin->workers;
-  if (filled.budgets == NULL)
-    filled.budgets = plugin->budgets;
-  if (filled.device == NULL)
-    filled.device = plugin->device;
-  if (filled.device != plugin->device)
-    filled.device_for_lookups_only = TRUE;
+    TPS_SIZED_COPY (filled, options);
+  if (filled.parts != NULL)
+    parts = *filled.parts;
+  filled.parts = &parts;
+  if (parts.workers == NULL)
+    parts.workers = plugin->workers;
+  if (parts.budgets == NULL)
+    parts.budgets = plugin->budgets;
+  if (parts.device == NULL)
+    parts.device = plugin->device != NULL ? plugin->device : plugin->table_device;
+  if (parts.device != plugin->device)
+    parts.device_for_lookups_only = TRUE;
   if (filled.access == NULL)
     filled.access = plugin->access;
   /* Without rules, all callers have one tenant, so no quotas are needed. */
-  if (filled.quotas == NULL && filled.access != NULL)
-    filled.quotas = plugin->quotas;
-  if (filled.metrics == NULL)
-    filled.metrics = plugin->metrics;
-  if (filled.common_segments == NULL && filled.access == NULL)
-    filled.common_segments = plugin->common_segments;
+  if (parts.quotas == NULL && filled.access != NULL)
+    parts.quotas = plugin->quotas;
+  if (parts.metrics == NULL)
+    parts.metrics = plugin->metrics;
+  if (parts.common_segments == NULL && filled.access == NULL)
+    parts.common_segments = plugin->common_segments;
   server = tps_server_new (&filled);
   plugin->node.max_frame_bytes = (gint64) tps_server_get_max_frame_bytes (server);
   plugin->node.tls = filled.tls;

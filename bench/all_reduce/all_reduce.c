@@ -257,7 +257,7 @@ typedef struct
 static gboolean
 serve_store (AllReduce *bench, const gchar *folder, GError **error)
 {
-  TpsPluginOptions options = { .name = NAME, .parameter_server = { .n_trainers = 1 } };
+  TpsPluginOptions options = { .name = NAME, .n_trainers = 1 };
   g_autofree gchar *address = g_strdup_printf ("unix:%s/store.sock", folder);
 
   bench->plugin = tps_plugin_new (&options, error);

@@ -133,16 +133,15 @@ static gboolean
 fill_server (gpointer user_data, G_GNUC_UNUSED guint server, TpsPluginOptions *options,
              G_GNUC_UNUSED GError **error)
 {
+  static const TpsPluginParts logging = { .got_update = log_got_update,
+                                          .updated_model = log_updated_model };
   const Options *o = &((Work *) user_data)->options;
 
-  options->model_server.n_trainers = (guint) o->ntrainer;
-  options->model_server.min_trainers = (guint) o->min_trainers;
-  options->model_server.max_staleness = (guint) o->max_staleness;
+  options->n_trainers = (guint) o->ntrainer;
+  options->min_trainers = (guint) o->min_trainers;
+  options->max_staleness = (guint) o->max_staleness;
   if (o->verbose)
-    {
-      options->model_server.got_update = log_got_update;
-      options->model_server.updated_model = log_updated_model;
-    }
+    options->parts = &logging;
   return TRUE;
 }
 

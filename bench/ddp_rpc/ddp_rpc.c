@@ -303,8 +303,14 @@ fill_server (gpointer user_data, G_GNUC_UNUSED guint server, TpsPluginOptions *o
              GError **error)
 {
   const Options *o = &((Work *) user_data)->options;
+  TpsTablePlace place;
+  g_autofree gchar *name = NULL;
 
-  return choose_table_place (o, &options->table_place, error);
+  if (!choose_table_place (o, &place, error))
+    return FALSE;
+  name = tps_table_place_to_string (&place);
+  options->table_device = g_intern_string (name);
+  return TRUE;
 }
 
 /* Creates the table of a server. Each server has its own seed, so its table is another function of

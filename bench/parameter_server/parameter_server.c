@@ -65,12 +65,16 @@ check_server_arguments (const TpsBenchOptions *o, GError **error)
 /* Chooses the device of a server; NULL = the CPU. Servers on the CPU have the first numbers.
  * Errors: those of tps_device_choose(), for a CUDA server. */
 static gboolean
-choose_device (const TpsBenchOptions *o, guint server, TpsDevice **device, GError **error)
+choose_device (const TpsBenchOptions *o, guint server, const gchar **name, GError **error)
 {
-  *device = NULL;
-  if (server >= (guint) o->nserver)
-    *device = tps_device_choose ("cuda", tps_world_get_local_rank (&o->world), error);
-  return server < (guint) o->nserver || *device != NULL;
+  const TpsDevice *device;
+
+  if (server < (guint) o->nserver)
+    return TRUE;
+  device = tps_device_choose ("cuda", tps_world_get_local_rank (&o->world), error);
+  if (device != NULL)
+    *name = device->name;
+  return device != NULL;
 }
 
 static gboolean
@@ -78,12 +82,10 @@ fill_server (gpointer user_data, guint server, TpsPluginOptions *options, GError
 {
   const TpsBenchOptions *o = &((Work *) user_data)->options;
 
-  options->parameter_server.kind = o->server;
-  options->parameter_server.n_trainers = count_trainers (o, server);
-  options->parameter_server.reduce = g_str_equal (o->reduce, "sum") ? TPS_REDUCE_SUM
-                                                                    : TPS_REDUCE_MEAN;
-  return choose_device (o, server, &options->parameter_server.device, error)
-         && check_server_arguments (o, error);
+  options->server_kind = o->server;
+  options->n_trainers = count_trainers (o, server);
+  options->reduce = g_str_equal (o->reduce, "sum") ? TPS_REDUCE_SUM : TPS_REDUCE_MEAN;
+  return choose_device (o, server, &options->device, error) && check_server_arguments (o, error);
 }
 
 static gboolean

@@ -107,7 +107,7 @@ start_server (Bench *bench, guint which, GError **error)
   g_autofree gchar *rules = g_strdup_printf ("%s/rules-%u.json", bench->folder, which);
   g_autofree gchar *address = g_strdup_printf ("unix:%s/server-%u.sock", bench->folder, which);
   TpsAccessOptions access = { .rules_file = rules };
-  TpsPluginOptions options = { .parameter_server = { .n_trainers = 1 } };
+  TpsPluginOptions options = { .n_trainers = 1 };
 
   if (!write_rules (rules, which == 0 ? 0 : bench->options->limit, error))
     return FALSE;

@@ -109,7 +109,7 @@ serve (const gchar *address, gsize max_bytes, gsize max_frame_bytes, TpsTls *tls
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (TpsBuffer) pulled = tps_transfer_pattern_new (max_bytes);
-  TpsPluginOptions options = { .name = "transfer", .parameter_server = { .n_trainers = 1 } };
+  TpsPluginOptions options = { .name = "transfer", .n_trainers = 1 };
   TpsServerOptions server_options = { .default_service = "Node",
                                       .max_frame_bytes = max_frame_bytes,
                                       .tls = tls,

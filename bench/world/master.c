@@ -495,7 +495,7 @@ explain_listen (const TpsWorld *world, const gchar *host, GError **error)
 static gboolean
 serve (TpsMaster *master, GError **error)
 {
-  TpsPluginOptions plugin_options = { .name = "master", .parameter_server = { .n_trainers = 1 } };
+  TpsPluginOptions plugin_options = { .name = "master", .n_trainers = 1 };
   const TpsWorld *world = master->world;
   const gchar *host = world->bind != NULL && g_str_equal (world->transport, "tcp")
                           ? world->bind

@@ -233,7 +233,6 @@ typedef struct
   gchar *host; /* the address of this process for other roles */
   TpsMetrics *metrics;
   TpsTrainer *trainer; /* of the plugin; NULL for a server */
-  TpsDevice *device;   /* of a server; NULL = the CPU */
   TpsPlugin *plugin;
   TpsServer *server;
   TpsClient *client; /* to the master */
@@ -257,17 +256,6 @@ role_clear (Role *role)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Role, role_clear)
 
-/* Returns the device of a server; NULL = the CPU. */
-static TpsDevice *
-find_device (const TpsPluginOptions *options)
-{
-  TpsDevice *device = options->parameter_server.device;
-
-  if (device == NULL && options->table_place.device[0] != '\0')
-    device = tps_device_find (options->table_place.device, NULL);
-  return device != NULL && !device->is_host ? device : NULL;
-}
-
 static gboolean
 make_plugin (Role *role, TpsFillServer fill_server, gpointer user_data, GError **error)
 {
@@ -276,16 +264,19 @@ make_plugin (Role *role, TpsFillServer fill_server, gpointer user_data, GError *
   gboolean is_server = tps_world_get_kind (world, rank) == TPS_WORLD_SERVER;
   TpsPluginOptions options = {
     .name = role->name,
-    .parameter_server = { .n_trainers = 1,
-                          .round_timeout_ns = world->rpc_timeout * SECOND_NS,
-                          .metrics = role->metrics },
+    .n_trainers = 1,
+    .round_timeout_ns = world->rpc_timeout * SECOND_NS,
   };
+  TpsPluginParts parts = { 0 };
   TpsTrainerLinks links;
   TpsService service;
 
   if (is_server && !fill_server (user_data, tps_world_get_number (world, rank), &options, error))
     return FALSE;
-  role->device = find_device (&options);
+  if (options.parts != NULL)
+    parts = *options.parts;
+  parts.metrics = role->metrics;
+  options.parts = &parts;
   role->plugin = tps_plugin_new (&options, error);
   if (role->plugin == NULL || is_server)
     return role->plugin != NULL;
@@ -375,8 +366,7 @@ listen_tcp (Role *role, GError **error)
 static gboolean
 serve (Role *role, GError **error)
 {
-  TpsServerOptions options = { .no_shared_memory = role->world->no_shared_memory,
-                               .device = role->device };
+  TpsServerOptions options = { .no_shared_memory = role->world->no_shared_memory };
 
   role->server = tps_plugin_new_server (role->plugin, &options);
   return (g_str_equal (role->world->transport, "unix") ? listen_unix (role, error)

@@ -153,9 +153,11 @@ check_device (const gchar *text, GError **error)
 }
 
 static gboolean
-parse_place (const gchar *text, gpointer field)
+check_place (const gchar *text, GError **error)
 {
-  return tps_table_place_parse (text, field);
+  TpsTablePlace place;
+
+  return tps_table_place_parse (text, &place);
 }
 
 static gboolean
@@ -168,11 +170,12 @@ parse_reduce (const gchar *text, gpointer field)
 }
 
 static gboolean
-parse_durability (const gchar *text, gpointer field)
+check_durability (const gchar *text, GError **error)
 {
-  TpsDurableOptions *durable = field;
+  TpsDurability durability;
+  gint64 interval_ns;
 
-  return tps_durability_parse (text, &durable->durability, &durable->interval_ns);
+  return tps_durability_parse (text, &durability, &interval_ns);
 }
 
 static gboolean
@@ -247,87 +250,86 @@ static const TpsOption options[] = {
     .help = "Service that receives the calls of clients that do not use the multiplexed protocol" },
   { "name", TPS_OPTION_TEXT, FIELD (plugin.name), "NAME", "thriftps_server",
     .help = "Name in replies of Node.describe" },
-  { "ntrainer", TPS_OPTION_UINT, FIELD (plugin.parameter_server.n_trainers), "N", "1", .min = 1,
+  { "ntrainer", TPS_OPTION_UINT, FIELD (plugin.n_trainers), "N", "1", .min = 1,
     .help = "Number of trainers that contribute to each average, and to each update of the model" },
-  { "server", TPS_OPTION_TEXT, FIELD (plugin.parameter_server.kind), "KIND",
+  { "server", TPS_OPTION_TEXT, FIELD (plugin.server_kind), "KIND",
     .meaning = "AverageParameterServer",
     .expected = "AverageParameterServer, AverageBatchParameterServer",
     .help = "When gradients are added up: as they arrive (AverageParameterServer), or when all "
             "have arrived (AverageBatchParameterServer)" },
   { "device", TPS_OPTION_TEXT, FIELD (device), "DEVICE", "cpu", .check = check_device,
     .expected = "cpu, cuda or cuda:N", .help = "Device on which gradients are added up" },
-  { "reduce", TPS_OPTION_OTHER, FIELD (plugin.parameter_server.reduce), "HOW", "mean",
-    .parse = parse_reduce, .expected = "mean or sum",
-    .help = "Result that the trainers of a round receive" },
-  { "rpc-timeout", TPS_OPTION_SECONDS, FIELD (plugin.parameter_server.round_timeout_ns), "SECONDS",
-    "30", .min = 1e-9, .max = 86400, .expected = "seconds above 0, at most 86400",
+  { "reduce", TPS_OPTION_OTHER, FIELD (plugin.reduce), "HOW", "mean", .parse = parse_reduce,
+    .expected = "mean or sum", .help = "Result that the trainers of a round receive" },
+  { "rpc-timeout", TPS_OPTION_SECONDS, FIELD (plugin.round_timeout_ns), "SECONDS", "30",
+    .min = 1e-9, .max = 86400, .expected = "seconds above 0, at most 86400",
     .help = "Time that a round waits for the gradients of all trainers" },
-  { "min-trainers", TPS_OPTION_UINT, FIELD (plugin.model_server.min_trainers), "N",
-    .meaning = "all", .expected = "1 to --ntrainer, 0 for all",
+  { "min-trainers", TPS_OPTION_UINT, FIELD (plugin.min_trainers), "N", .meaning = "all",
+    .expected = "1 to --ntrainer, 0 for all",
     .help = "If the deadline of an update of the model passes, or all missing trainers have lost "
             "their connections, the update is made with at least N contributions; with fewer at "
             "the deadline, it is aborted" },
-  { "max-staleness", TPS_OPTION_UINT, FIELD (plugin.model_server.max_staleness), "N", "0",
+  { "max-staleness", TPS_OPTION_UINT, FIELD (plugin.max_staleness), "N", "0",
     .help = "Maximum age, in updates, of the model version from which a gradient was computed" },
-  { "push-window", TPS_OPTION_UINT, FIELD (plugin.pushes.window), "N",
-    G_STRINGIFY (TPS_PUSH_WINDOW), .min = 1, .max = 1 << 20,
+  { "push-window", TPS_OPTION_UINT, FIELD (plugin.push_window), "N", G_STRINGIFY (TPS_PUSH_WINDOW),
+    .min = 1, .max = 1 << 20,
     .help = "Number of push ids that are remembered for each client (the newest ones)" },
-  { "push-clients", TPS_OPTION_UINT, FIELD (plugin.pushes.max_clients), "N",
+  { "push-clients", TPS_OPTION_UINT, FIELD (plugin.max_push_clients), "N",
     G_STRINGIFY (TPS_PUSH_MAX_CLIENTS), .min = 1,
     .help = "Maximum number of clients whose push ids are remembered with their "
             "replies" },
-  { "table-device", TPS_OPTION_OTHER, FIELD (plugin.table_place), "DEVICE", "cpu",
-    .parse = parse_place, .expected = "cpu, cuda, cuda:N or cuda:N/host",
+  { "table-device", TPS_OPTION_TEXT, FIELD (plugin.table_device), "DEVICE", "cpu",
+    .check = check_place, .expected = "cpu, cuda, cuda:N or cuda:N/host",
     .help = "Default device of embedding tables; with /host, the rows lie in host memory, where "
             "the device reads and writes them" },
-  { "max-table-mib", TPS_OPTION_MIB, FIELD (plugin.limits.max_table_bytes), "MIB", .min = 1,
+  { "max-table-mib", TPS_OPTION_MIB, FIELD (plugin.max_table_bytes), "MIB", .min = 1,
     .meaning = "0.8 of the memory",
     .help = "Limit on the memory of all embedding tables in host memory" },
   { "max-call-row-mib", TPS_OPTION_MIB, FIELD (plugin.max_row_bytes_of_call), "MIB", "4096",
     .min = 1,
     .help = "Limit on the total size of the rows in the bags of one lookup or push; a row counts "
             "each time that it is named" },
-  { "data-dir", TPS_OPTION_TEXT, FIELD (plugin.durable.folder), "DIR", .meaning = "none",
+  { "data-dir", TPS_OPTION_TEXT, FIELD (plugin.data_folder), "DIR", .meaning = "none",
     .help = "Directory that keeps tables, the model and push ids across restarts; only one server "
             "may use it at a time" },
-  { "durability", TPS_OPTION_OTHER, FIELD (plugin.durable), "MODE", "commit",
-    .parse = parse_durability, .expected = "none, interval, interval:MS (1 to 60000) or commit",
+  { "durability", TPS_OPTION_TEXT, FIELD (plugin.durability), "MODE", "commit",
+    .check = check_durability, .expected = "none, interval, interval:MS (1 to 60000) or commit",
     .help = "With --data-dir, durability of the model, and default for tables: a change is on the "
             "disk before its reply (commit), at most MS ms after it (interval; default 100) or "
             "at an unspecified time (none)" },
-  { "log-segment-mib", TPS_OPTION_MIB, FIELD (log_segment_bytes), "MIB", "256", .min = 1,
+  { "log-segment-mib", TPS_OPTION_MIB, FIELD (plugin.log_segment_bytes), "MIB", "256", .min = 1,
     .max = 65536,
     .help = "Size of a file of the log; each file is allocated in full when it is created" },
-  { "snapshot-interval", TPS_OPTION_SECONDS, FIELD (plugin.durable.snapshot_interval_ns), "SECONDS",
-    "0", .max = 31536000, .expected = "seconds, at most 31536000; 0 for never",
+  { "snapshot-interval", TPS_OPTION_SECONDS, FIELD (plugin.snapshot_interval_ns), "SECONDS", "0",
+    .max = 31536000, .expected = "seconds, at most 31536000; 0 for never",
     .help = "With --data-dir, interval between snapshots; no snapshot is written if nothing has "
             "changed" },
-  { "snapshot-log-mib", TPS_OPTION_MIB, FIELD (plugin.durable.snapshot_log_bytes), "MIB", "4096",
+  { "snapshot-log-mib", TPS_OPTION_MIB, FIELD (plugin.snapshot_log_bytes), "MIB", "4096",
     .expected = "1 or more, 0 for never",
     .help = "A snapshot is written when the log has grown by this much since the last one" },
-  { "snapshot-increments", TPS_OPTION_UINT, FIELD (plugin.durable.snapshot_increments), "N", "8",
-    .max = 98, .expected = "0 to 98; 0 for none",
+  { "snapshot-increments", TPS_OPTION_UINT, FIELD (plugin.snapshot_increments), "N", "8", .max = 98,
+    .expected = "0 to 98; 0 for none",
     .help =
         "Number of consecutive snapshots that may write only the changed rows of a table; a table "
         "is also written whole if its increments would exceed half of its size" },
-  { "keep-snapshots", TPS_OPTION_UINT, FIELD (plugin.durable.keep_snapshots), "N", "2", .min = 1,
+  { "keep-snapshots", TPS_OPTION_UINT, FIELD (plugin.keep_snapshots), "N", "2", .min = 1,
     .max = 1000,
     .help = "Number of snapshots to keep; older snapshots are deleted, and so is the log before "
             "the oldest snapshot that is kept" },
-  { "restore-from", TPS_OPTION_TEXT, FIELD (plugin.durable.restore_from), "DIR", .meaning = "none",
+  { "restore-from", TPS_OPTION_TEXT, FIELD (plugin.restore_from), "DIR", .meaning = "none",
     .help = "Snapshot, or data directory with a snapshot, from which the server starts if "
             "--data-dir is not given or its directory has no state yet" },
-  { "import-dir", TPS_OPTION_TEXT, FIELD (plugin.durable.import_folder), "DIR", .meaning = "none",
+  { "import-dir", TPS_OPTION_TEXT, FIELD (plugin.import_folder), "DIR", .meaning = "none",
     .help = "Directory below which Durability.restore and import_table may read files; links in it "
             "are followed" },
   { "max-frame-mib", TPS_OPTION_MIB, FIELD (server.max_frame_bytes), "MIB", "256", .min = 1,
     .max = 2047, /* a frame's length is a signed 32-bit number */
     .help = "Maximum size of a frame; longer messages must be sent in chunks" },
-  { "max-memory-mib", TPS_OPTION_MIB, FIELD (plugin.limits.max_memory_bytes), "MIB", .min = 1,
+  { "max-memory-mib", TPS_OPTION_MIB, FIELD (plugin.max_memory_bytes), "MIB", .min = 1,
     .meaning = "the memory, minus a tenth of it or 96 MiB, whichever is more",
     .help = "Limit on all memory that clients make the server hold; the sum of the other limits on "
             "memory may exceed it" },
-  { "max-pending-mib", TPS_OPTION_MIB, FIELD (plugin.limits.max_pending_bytes), "MIB", .min = 1,
+  { "max-pending-mib", TPS_OPTION_MIB, FIELD (plugin.max_pending_bytes), "MIB", .min = 1,
     .meaning = "a quarter of the memory",
     .help = "Limit on the tensors of all pending calls and the memory shared with all clients, "
             "together; averages have a second budget of this size" },
@@ -606,7 +608,7 @@ finish (TpsServerFlags *flags, const gchar *addition, const TpsArguments *argume
     return tps_arguments_refuse (arguments, "default-service", "one of --services", error);
   if (flags->faults != NULL && flags->faults[0] != NULL && !flags->enable_faults)
     return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "--fault needs --enable-faults");
-  if (plugin->model_server.min_trainers > plugin->parameter_server.n_trainers)
+  if (plugin->min_trainers > plugin->n_trainers)
     return tps_arguments_refuse (arguments, "min-trainers", "1 to --ntrainer, 0 for all", error);
   if (!check_tls (flags, arguments, error)
       || !tps_server_flags_check_exposure (flags, (const gchar *const *) flags->listen, error)
@@ -622,10 +624,8 @@ finish (TpsServerFlags *flags, const gchar *addition, const TpsArguments *argume
       g_free (flags->device);
       flags->device = g_strdup ("cuda:0");
     }
-  plugin->model_server.pushes = plugin->pushes;
-  plugin->durable.log.segment_bytes = (gint64) flags->log_segment_bytes;
-  if (plugin->durable.snapshot_log_bytes == 0)
-    plugin->durable.snapshot_log_bytes = TPS_DURABLE_NEVER;
+  if (plugin->snapshot_log_bytes == 0)
+    plugin->snapshot_log_bytes = G_MAXSIZE;
   server->no_shared_memory = server->max_shared_bytes == 0;
   return TRUE;
 }

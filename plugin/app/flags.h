@@ -40,10 +40,9 @@ typedef struct
   TpsAccessOptions access;          /* its strings are owned by the flags */
   gboolean insecure;
   gchar *make_token; /* NAME or NAME,TENANT: print a token and exit; NULL = no */
-  gsize log_segment_bytes;
-  GStrv http;       /* addresses of the HTTP server; NULL = there is none */
-  GStrv http_names; /* additional names that the Host header may contain; NULL = none */
-  GStrv faults;     /* valid specifications of faults (runtime/base/fault.h); NULL = none */
+  GStrv http;        /* addresses of the HTTP server; NULL = there is none */
+  GStrv http_names;  /* additional names that the Host header may contain; NULL = none */
+  GStrv faults;      /* valid specifications of faults (runtime/base/fault.h); NULL = none */
   gboolean enable_faults;
   TpsTracerOptions tracing;
   gchar *otlp;      /* endpoint of a collector; NULL = none */
@@ -54,7 +53,7 @@ typedef struct
   gboolean help_markdown; /* print the help in Markdown and exit */
   gboolean tuning;        /* print the list of tuning_list.h and exit */
   gboolean version;       /* print the version and exit */
-  /* The caller must fill in devices. Strings are owned by the flags. */
+  /* Strings are owned by the flags. */
   TpsPluginOptions plugin;
   TpsServerOptions server;
 } TpsServerFlags;

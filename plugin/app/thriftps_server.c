@@ -111,12 +111,11 @@ typedef struct
   const TpsServerFlags *flags;
   TpsServiceManager *manager;
   TpsTraceStream *log;
-  const gchar **device_names; /* of tps_device_list(); the array is owned, the names are not */
-  TpsFaultPlan *faults;       /* NULL = none */
-  TpsTls *tls;                /* NULL = connections are plain */
-  TpsAccess *access;          /* NULL = everyone may call everything */
-  TpsTracer *tracer;          /* NULL = calls are not traced */
-  TpsOtlpExporter *otlp;      /* NULL = spans are not sent */
+  TpsFaultPlan *faults;  /* NULL = none */
+  TpsTls *tls;           /* NULL = connections are plain */
+  TpsAccess *access;     /* NULL = everyone may call everything */
+  TpsTracer *tracer;     /* NULL = calls are not traced */
+  TpsOtlpExporter *otlp; /* NULL = spans are not sent */
   TpsPlugin *plugin;
   TpsServer *server;
   TpsHttp *http; /* NULL = none */
@@ -253,48 +252,36 @@ serve_flags (TpsHttpRequest *request, gpointer data)
   tps_http_request_reply (request, 200, "application/json", tps_json_writer_take (&json));
 }
 
-/* Returns the names of all devices, terminated by NULL. The caller owns the array, but not the
- * names. */
-static const gchar **
-list_device_names (void)
-{
-  g_autofree TpsDevice **devices = tps_device_list ();
-  GPtrArray *names = g_ptr_array_new ();
-
-  for (guint i = 0; devices[i] != NULL; i++)
-    g_ptr_array_add (names, (gpointer) (gsize) devices[i]->name);
-  g_ptr_array_add (names, NULL);
-  return (const gchar **) (gpointer) g_ptr_array_free (names, FALSE);
-}
-
-/* Sets `found` to the device of an option; NULL = the CPU, on which the workers compute. */
+/* Lets the error of an unknown device name the flag. */
 static gboolean
-find_device (const gchar *flag, const gchar *name, TpsDevice **found, GError **error)
+check_devices (const TpsServerFlags *flags, GError **error)
 {
-  TpsDevice *device = tps_device_find (name, error);
+  TpsTablePlace place;
+  const gchar *flag = "device";
+  gboolean ok = tps_device_find (flags->device, error) != NULL;
 
-  if (device == NULL)
+  if (ok && tps_table_place_parse (flags->plugin.table_device, &place))
     {
-      g_prefix_error (error, "--%s: ", flag);
-      return FALSE;
+      flag = "table-device";
+      ok = tps_device_find (place.device, error) != NULL;
     }
-  *found = device->is_host ? NULL : device;
-  return TRUE;
+  if (!ok)
+    g_prefix_error (error, "--%s: ", flag);
+  return ok;
 }
 
 static void on_recovered (gpointer unused, const GError *error);
 
 static gboolean
-make_plugin (Program *program, TpsDevice *device, GError **error)
+make_plugin (Program *program, GError **error)
 {
   const TpsServerFlags *flags = program->flags;
+  const TpsPluginParts parts = { .faults = program->faults };
   TpsPluginOptions options = flags->plugin;
 
-  options.parameter_server.device = device;
-  program->device_names = list_device_names ();
-  options.devices = program->device_names;
+  options.device = flags->device;
   options.recovered = on_recovered;
-  options.durable.faults = program->faults;
+  options.parts = &parts;
   options.has_process = TRUE;
   options.access = program->access;
   program->plugin = tps_plugin_new (&options, error);
@@ -400,18 +387,16 @@ start (Program *program, GError **error)
 {
   const TpsServerFlags *flags = program->flags;
   TpsServerOptions options = flags->server;
-  TpsDevice *device, *tables;
+  TpsServerParts parts = { 0 };
 
-  if (!find_device ("device", flags->device, &device, error)
-      || !find_device ("table-device", flags->plugin.table_place.device, &tables, error)
-      || !make_faults (program, error) || !make_tls (program, error)
-      || !make_access (program, error) || !make_plugin (program, device, error)
+  if (!check_devices (flags, error) || !make_faults (program, error) || !make_tls (program, error)
+      || !make_access (program, error) || !make_plugin (program, error)
       || !make_tracer (program, error))
     return FALSE;
   tps_trace (&devices_found, tps_field_text ("devices", tps_device_list_summary ()));
-  options.device = device != NULL ? device : tables;
-  options.faults = program->faults;
-  options.tracer = program->tracer;
+  parts.faults = program->faults;
+  parts.tracer = program->tracer;
+  options.parts = &parts;
   options.tls = program->tls;
   options.access = program->access;
   options.tls_required = flags->tls == TPS_TLS_REQUIRED;
@@ -453,7 +438,6 @@ clear (Program *program, GError **error)
   g_clear_pointer (&program->tracer, tps_tracer_free);
   g_clear_pointer (&program->tls, tps_tls_unref);
   g_clear_pointer (&program->access, tps_access_unref);
-  g_clear_pointer (&program->device_names, g_free);
   g_clear_pointer (&program->faults, tps_fault_plan_free);
   return is_kept;
 }

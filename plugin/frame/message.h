@@ -17,6 +17,8 @@
 
 #pragma once
 
+#include <thriftps/wire.h>
+
 #include "plugin/frame/sharing.h"
 #include "runtime/base/buffer.h"
 
@@ -61,12 +63,6 @@ typedef enum
   TPS_MESSAGE_EXCEPTION = 3,
   TPS_MESSAGE_ONEWAY = 4,
 } TpsMessageKind;
-
-typedef enum
-{
-  TPS_PROTOCOL_BINARY = 1,
-  TPS_PROTOCOL_COMPACT = 2,
-} TpsProtocolKind;
 
 typedef struct
 {

@@ -204,7 +204,6 @@ tps_hardened_processor_finalize (GObject *object)
   TpsHardenedProcessor *processor = (TpsHardenedProcessor *) object;
 
   g_clear_object (&processor->inner);
-  g_clear_pointer (&processor->limits.bodies, tps_buffer_pool_unref);
   G_OBJECT_CLASS (tps_hardened_processor_parent_class)->finalize (object);
 }
 
@@ -253,8 +252,6 @@ tps_harden_processor (ThriftProcessor *processor, const TpsHostOptions *options)
   if (hardened->multiplexed != NULL)
     g_hash_table_foreach (hardened->multiplexed->multiplexed_services, repair_service, NULL);
   tps_host_options_get_limits (options, &hardened->limits);
-  if (hardened->limits.bodies != NULL)
-    tps_buffer_pool_ref (hardened->limits.bodies);
   hardened->max_elements = tps_host_options_get_max_elements (options);
   return THRIFT_PROCESSOR (hardened);
 }

@@ -34,7 +34,7 @@
 
 #pragma once
 
-#include <thrift/c_glib/processor/thrift_processor.h>
+#include <thriftps/plugin.h>
 
 #include "plugin/host/library.h"
 #include "plugin/host/stream.h"
@@ -45,13 +45,5 @@ G_BEGIN_DECLS
 
 /* Returns the GType of the processors that tps_harden_processor() creates. Thread: any. */
 GType tps_hardened_processor_get_type (void);
-
-/* Creates a hardened processor, which the caller owns, and takes a reference to `processor`. This
- * may be any processor; a ThriftMultiplexedProcessor must have all its services registered. Repairs
- * the classes of `processor` and its services, and the library (library.h). Only the limits of
- * messages and the pool of `options` (NULL = defaults) apply, and only to messages that come
- * through the library's own transports. Thread: one, before the server starts; process() may run on
- * every thread that `processor` allows. */
-ThriftProcessor *tps_harden_processor (ThriftProcessor *processor, const TpsHostOptions *options);
 
 G_END_DECLS

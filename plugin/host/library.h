@@ -29,12 +29,9 @@
 
 #pragma once
 
-#include <thrift/c_glib/processor/thrift_processor.h>
+#include <thriftps/plugin.h>
 
 G_BEGIN_DECLS
-
-/* A generated function `<namespace>_<struct>_get_type`. */
-typedef GType (*TpsGetType) (void);
 
 /* Repairs the library's transports and all generated structs that are registered now. The
  * constructors of plugin/host call this function; repeated calls repair types that were registered
@@ -48,12 +45,6 @@ typedef void (*TpsFailProtocol) (ThriftProtocol *protocol, GError *reason);
 /* Passes the failures of generated readers to `fail` if they read from a protocol of this type. The
  * readers then return the fields that they have read. Thread: any, before the first read. */
 void tps_repair_readers_of (GType type, TpsFailProtocol fail);
-
-/* Registers the types, initialises their classes and repairs them. `get_types` [n_get_types] should
- * contain the functions of all structs, exceptions, `<service>_<method>_args` and `_result` of the
- * host's services. A type that is missing is registered by the first call that needs it, which is
- * unsafe. Thread: one, before the server starts. */
-void tps_register_types (const TpsGetType *get_types, guint n_get_types);
 
 /* Repairs the class of `processor` and its ancestors. Has no effect on classes that are not derived
  * from ThriftDispatchProcessor. Thread: one, before the server starts. */

@@ -210,7 +210,6 @@ tps_processor_finalize (GObject *object)
   TpsProcessor *processor = TPS_PROCESSOR (object);
 
   g_clear_pointer (&processor->dispatcher, tps_dispatcher_unref);
-  g_clear_pointer (&processor->limits.bodies, tps_buffer_pool_unref);
   G_OBJECT_CLASS (tps_processor_parent_class)->finalize (object);
 }
 
@@ -235,7 +234,5 @@ tps_processor_new (TpsDispatcher *dispatcher, TpsHostKind kind, const TpsHostOpt
   processor->dispatcher = tps_dispatcher_ref (dispatcher);
   processor->kind = kind;
   tps_host_options_get_limits (options, &processor->limits);
-  if (processor->limits.bodies != NULL)
-    tps_buffer_pool_ref (processor->limits.bodies);
   return THRIFT_PROCESSOR (processor);
 }

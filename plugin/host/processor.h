@@ -16,7 +16,7 @@
 
 #pragma once
 
-#include <thrift/c_glib/processor/thrift_processor.h>
+#include <thriftps/plugin.h>
 
 #include "plugin/host/stream.h"
 #include "plugin/service/dispatch.h"
@@ -31,13 +31,6 @@ typedef struct TpsProcessor TpsProcessor;
 
 /* Returns the GType of TpsProcessor. Thread: any. */
 GType tps_processor_get_type (void);
-
-/* The connections that a host's server serves at a time. */
-typedef enum
-{
-  TPS_HOST_THREADED,          /* one thread for each connection: calls may wait */
-  TPS_HOST_SINGLE_CONNECTION, /* one connection at a time: calls cannot wait */
-} TpsHostKind;
 
 /* Creates a processor, which the caller owns, and takes a reference to `dispatcher`. Only the
  * limits of messages and the pool of `options` (NULL = defaults) apply, and only to messages that

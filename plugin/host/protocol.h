@@ -23,8 +23,7 @@
 
 #pragma once
 
-#include <thrift/c_glib/protocol/thrift_protocol.h>
-#include <thrift/c_glib/protocol/thrift_protocol_factory.h>
+#include <thriftps/plugin.h>
 
 #include "plugin/frame/message.h"
 
@@ -43,9 +42,6 @@ GType tps_host_protocol_get_type (void);
 /* Creates a protocol on a TpsHostTransport. The caller owns it. On any other transport, the
  * protocol reads only messages of tps_host_protocol_give_message(), and cannot write. */
 ThriftProtocol *tps_host_protocol_new (ThriftTransport *transport);
-
-/* Returns a factory that creates a TpsHostProtocol on every transport. The caller owns it. */
-ThriftProtocolFactory *tps_host_protocol_factory_new (void);
 
 /* Makes the protocol read `message` next, as if the message had just been received. Takes ownership
  * of `message`. `max_elements` is the limit of TpsHostOptions; 0 allows no elements. */

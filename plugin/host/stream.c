@@ -10,6 +10,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/base/sized.h"
 
 #define CHUNK_BYTES 16384
 #define MAX_PIECES_AT_ONCE 64 /* in one sendmsg(); must not exceed IOV_MAX */
@@ -76,12 +77,11 @@ tps_host_options_get_limits (const TpsHostOptions *options, TpsScannerOptions *l
   TpsHostOptions filled = { 0 };
 
   if (options != NULL)
-    filled = *options;
+    TPS_SIZED_COPY (filled, options);
   fill_defaults (&filled);
   *limits = (TpsScannerOptions) {
     .max_message_bytes = filled.max_message_bytes,
     .max_head_bytes = filled.max_head_bytes,
-    .bodies = filled.bodies,
   };
 }
 
@@ -99,10 +99,9 @@ stream_new (ThriftTransport *inner, const TpsHostOptions *options)
   TpsScannerOptions limits;
 
   if (options != NULL)
-    stream->options = *options;
+    TPS_SIZED_COPY (stream->options, options);
   fill_defaults (&stream->options);
   tps_host_options_get_limits (&stream->options, &limits);
-  stream->options.bodies = NULL; /* the scanner has a reference */
   stream->n_references = 1;
   stream->inner = inner;
   stream->scanner = tps_scanner_new (&limits);

@@ -16,40 +16,14 @@
 
 #pragma once
 
-#include <thrift/c_glib/transport/thrift_transport.h>
+#include <thriftps/plugin.h>
 
 #include "plugin/frame/scan.h"
 #include "plugin/frame/writer.h"
 
 G_BEGIN_DECLS
 
-/* A field that is 0 or NULL has its default, which is given in brackets. */
-typedef struct
-{
-  /* Limits of a received message: its size [256 MiB]; its size without large binaries [16 MiB]; its
-   * number of strings, structs and containers inside containers [1,048,576], for each of which
-   * generated code creates an object of a few hundred bytes. */
-  gsize max_message_bytes;
-  gsize max_head_bytes;
-  guint max_elements;
-
-  /* Timeouts: for the next byte inside a message, in both directions [30,000]; for a whole message
-   * [300,000]; for the next message [G_MAXUINT: none]. */
-  guint stall_timeout_ms;
-  guint message_timeout_ms;
-  guint idle_timeout_ms;
-
-  /* The form of messages written before the first one was read, as by a client [binary, framed]. */
-  TpsProtocolKind protocol;
-  gboolean unframed;
-
-  /* The pool for large binaries; borrowed here, but objects that use it take a reference [the
-   * default pool]. */
-  TpsBufferPool *bodies;
-} TpsHostOptions;
-
-/* Sets `limits` to the limits for a scanner, with defaults. `options` may be NULL. The `bodies` of
- * the result is borrowed. */
+/* Sets `limits` to the limits for a scanner, with defaults. `options` may be NULL. */
 void tps_host_options_get_limits (const TpsHostOptions *options, TpsScannerOptions *limits);
 
 /* Returns the limit of elements, or its default. `options` may be NULL. */

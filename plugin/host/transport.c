@@ -4,6 +4,7 @@
 
 #include "plugin/host/library.h"
 #include "runtime/base/error.h"
+#include "runtime/base/sized.h"
 
 /* ThriftTransport and its class have the same size in all versions of the library (checked: 0.14 to
  * 0.24), so the parent may be embedded. */
@@ -238,13 +239,6 @@ get_transport (ThriftTransportFactory *base, ThriftTransport *inner)
 }
 
 static void
-tps_host_transport_factory_finalize (GObject *object)
-{
-  g_clear_pointer (&((TpsHostTransportFactory *) object)->options.bodies, tps_buffer_pool_unref);
-  G_OBJECT_CLASS (tps_host_transport_factory_parent_class)->finalize (object);
-}
-
-static void
 tps_host_transport_factory_init (TpsHostTransportFactory *factory)
 {
 }
@@ -252,7 +246,6 @@ tps_host_transport_factory_init (TpsHostTransportFactory *factory)
 static void
 tps_host_transport_factory_class_init (TpsHostTransportFactoryClass *klass)
 {
-  G_OBJECT_CLASS (klass)->finalize = tps_host_transport_factory_finalize;
   THRIFT_TRANSPORT_FACTORY_CLASS (klass)->get_transport = get_transport;
 }
 
@@ -263,8 +256,6 @@ tps_host_transport_factory_new (const TpsHostOptions *options)
 
   tps_repair_library ();
   if (options != NULL)
-    factory->options = *options;
-  if (factory->options.bodies != NULL)
-    tps_buffer_pool_ref (factory->options.bodies);
+    TPS_SIZED_COPY (factory->options, options);
   return THRIFT_TRANSPORT_FACTORY (factory);
 }

@@ -20,8 +20,7 @@
 
 #pragma once
 
-#include <thrift/c_glib/transport/thrift_transport.h>
-#include <thrift/c_glib/transport/thrift_transport_factory.h>
+#include <thriftps/plugin.h>
 
 #include "plugin/host/stream.h"
 
@@ -52,10 +51,6 @@ TpsWriter *tps_host_transport_steal_reply (TpsHostTransport *transport);
 
 /* Creates a box for messages that must be dropped. The caller owns it. */
 ThriftTransport *tps_host_transport_new_sink (void);
-
-/* Returns a factory that creates a TpsHostTransport on every accepted transport. The caller owns
- * it. `options` (NULL = defaults) is copied. */
-ThriftTransportFactory *tps_host_transport_factory_new (const TpsHostOptions *options);
 
 /* For TpsHostProtocol. */
 

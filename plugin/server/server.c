@@ -57,7 +57,8 @@ struct TpsServer
   ThriftServer parent;
 
   gchar *default_service;
-  GArray *services; /* of TpsService */
+  GArray *services;     /* of TpsService */
+  TpsServerParts parts; /* during the creation */
   const TpsBudgets *budgets;
   TpsBudgets *own_budgets; /* NULL if budgets were given */
   TpsServerCore *core;
@@ -96,8 +97,8 @@ set_limits (TpsServer *server, const TpsServerOptions *options)
     .max_queued_bytes = MAX_QUEUED_BYTES,
     .max_shared_bytes = options->max_shared_bytes > 0 ? options->max_shared_bytes
                                                       : DEFAULT_SHARED_BYTES,
-    .shared_device = options->device,
-    .device_for_lookups_only = options->device_for_lookups_only,
+    .shared_device = server->parts.device,
+    .device_for_lookups_only = server->parts.device_for_lookups_only,
     .patience.moving_ns = options->patience_ns > 0 ? options->patience_ns : 60 * NS_PER_S,
     .patience.half_closed_ns = options->half_closed_ns > 0 ? options->half_closed_ns
                                                            : 30 * NS_PER_S,
@@ -112,16 +113,17 @@ set_limits (TpsServer *server, const TpsServerOptions *options)
   if (options->no_shared_memory)
     limits.max_shared_bytes = 0;
   limits.max_head_bytes = MIN (limits.max_frame_bytes, MAX_HEAD_BYTES);
-  if (options->budgets == NULL)
+  if (server->parts.budgets == NULL)
     server->own_budgets = tps_budgets_new (&own);
-  server->budgets = options->budgets != NULL ? options->budgets : server->own_budgets;
-  server->core = tps_server_core_new (&limits, server->budgets, options->device, options->metrics);
-  if (options->quotas != NULL)
-    server->core->quotas = tps_quotas_ref (options->quotas);
-  if (options->common_segments != NULL)
-    server->core->common_segments = tps_common_segments_ref (options->common_segments);
-  server->core->faults = options->faults;
-  server->core->tracer = options->tracer;
+  server->budgets = server->parts.budgets != NULL ? server->parts.budgets : server->own_budgets;
+  server->core = tps_server_core_new (&limits, server->budgets, server->parts.device,
+                                      server->parts.metrics);
+  if (server->parts.quotas != NULL)
+    server->core->quotas = tps_quotas_ref (server->parts.quotas);
+  if (server->parts.common_segments != NULL)
+    server->core->common_segments = tps_common_segments_ref (server->parts.common_segments);
+  server->core->faults = server->parts.faults;
+  server->core->tracer = server->parts.tracer;
 }
 
 static void
@@ -133,10 +135,11 @@ set_threads (TpsServer *server, const TpsServerOptions *options)
   if (options->n_io_threads > 0)
     server->n_io = options->n_io_threads;
   server->io = g_new0 (TpsIoThread, server->n_io);
-  if (options->workers == NULL)
+  if (server->parts.workers == NULL)
     server->own_workers = tps_worker_pool_try_new (
         "tps-worker", options->n_workers > 0 ? options->n_workers : n_cores, &server->no_threads);
-  server->core->workers = options->workers != NULL ? options->workers : server->own_workers;
+  server->core->workers = server->parts.workers != NULL ? server->parts.workers
+                                                        : server->own_workers;
 }
 
 /* Handshakes have separate threads, so that other connections and calls do not wait for the
@@ -153,7 +156,8 @@ set_tls (TpsServer *server, const TpsServerOptions *options)
   server->handshakes = tps_worker_pool_try_new ("tps-tls", (guint) tps_tuning_get ()->tls_threads,
                                                 &server->no_threads);
   tls.workers = server->handshakes;
-  tls.counters = options->metrics != NULL ? tps_metrics_get_counters (options->metrics) : NULL;
+  tls.counters = server->parts.metrics != NULL ? tps_metrics_get_counters (server->parts.metrics)
+                                               : NULL;
   server->core->tls = tps_tls_acceptor_new (&tls);
 }
 
@@ -163,23 +167,25 @@ set_access (TpsServer *server, const TpsServerOptions *options)
   if (options->access == NULL)
     return;
   server->core->access = tps_access_ref (options->access);
-  if (options->metrics != NULL)
-    tps_access_set_counters (options->access, tps_metrics_get_counters (options->metrics));
+  if (server->parts.metrics != NULL)
+    tps_access_set_counters (options->access, tps_metrics_get_counters (server->parts.metrics));
 }
 
 TpsServer *
-tps_server_new (const TpsServerOptions *options)
+tps_server_new (const TpsServerOptions *given)
 {
-  static const TpsServerOptions defaults;
+  TpsServerOptions options = { 0 };
   TpsServer *server = g_object_new (TPS_TYPE_SERVER, NULL);
 
-  if (options == NULL)
-    options = &defaults;
-  server->default_service = g_strdup (options->default_service);
-  set_limits (server, options);
-  set_threads (server, options);
-  set_tls (server, options);
-  set_access (server, options);
+  if (given != NULL)
+    TPS_SIZED_COPY (options, given);
+  if (options.parts != NULL)
+    server->parts = *options.parts;
+  server->default_service = g_strdup (options.default_service);
+  set_limits (server, &options);
+  set_threads (server, &options);
+  set_tls (server, &options);
+  set_access (server, &options);
   return server;
 }
 

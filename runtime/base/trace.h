@@ -19,7 +19,7 @@
 
 #pragma once
 
-#include <glib.h>
+#include <thriftps/error.h>
 
 G_BEGIN_DECLS
 
@@ -155,10 +155,6 @@ void tps_trace_emit (TpsTraceEvent *event, const TpsTraceField *fields, guint n_
 
 /* Disables records above `level` in all areas. The default is TPS_TRACE_WARNING. */
 void tps_trace_set_level (TpsTraceLevel level);
-
-/* Sets the levels by area, such as "info,net=debug,log=warning".
- * Errors: INVALID_ARGUMENT, which names the item; the levels do not change then. */
-gboolean tps_trace_set_levels (const gchar *text, GError **error);
 
 /* Returns the levels in the syntax of tps_trace_set_levels(). The caller owns the text. */
 gchar *tps_trace_dup_levels (void);

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Errors, the version of ThriftPS, and structs that grow.
+/* Errors, the log, the version of ThriftPS, and structs that grow.
  *
  * Every function that can fail has a `GError **error` as its last parameter, which may be NULL, and
  * returns FALSE or NULL after a failure. All errors have the domain TPS_ERROR. Their codes are
@@ -93,5 +93,10 @@ const gchar *tps_error_code_name (gint code);
  * `error` must be of the domain TPS_ERROR. Thread: one at a time. */
 gint tps_error_get_retry_after_ms (const GError *error);
 void tps_error_set_retry_after_ms (GError *error, gint retry_after_ms);
+
+/* Sets the levels of the log by area, such as "info,net=debug,log=warning". The default is
+ * "warning". Errors: INVALID_ARGUMENT, which names the item; the levels do not change then. Thread:
+ * any. */
+gboolean tps_trace_set_levels (const gchar *text, GError **error);
 
 G_END_DECLS

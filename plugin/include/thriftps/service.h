@@ -166,6 +166,12 @@ void tps_call_reply_done (TpsCall *call, const GError *error);
 
 typedef struct TpsMetrics TpsMetrics; /* opaque */
 
+typedef enum
+{
+  TPS_REDUCE_MEAN = 0,
+  TPS_REDUCE_SUM = 1, /* the actual result of the PyTorch benchmarks that bench/ repeats */
+} TpsReduce;
+
 /* The events of a round that are recorded, in order of time. */
 typedef enum
 {

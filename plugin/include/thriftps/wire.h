@@ -42,6 +42,13 @@
 
 G_BEGIN_DECLS
 
+/* Thrift's protocols. */
+typedef enum
+{
+  TPS_PROTOCOL_BINARY = 1,
+  TPS_PROTOCOL_COMPACT = 2,
+} TpsProtocolKind;
+
 /* A kind of values; opaque. */
 typedef struct TpsValueKind TpsValueKind;
 

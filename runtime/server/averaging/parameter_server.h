@@ -21,12 +21,6 @@ G_BEGIN_DECLS
 
 typedef struct TpsParameterServer TpsParameterServer;
 
-typedef enum
-{
-  TPS_REDUCE_MEAN = 0,
-  TPS_REDUCE_SUM = 1, /* the actual result of the PyTorch benchmarks that bench/ repeats */
-} TpsReduce;
-
 typedef struct
 {
   /* key of the registry: "AverageParameterServer" (NULL) or "AverageBatchParameterServer" */

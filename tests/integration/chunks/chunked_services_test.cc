@@ -26,7 +26,7 @@ public:
     TpsServerOptions options = {};
 
     plugin_options.n_workers = 2;
-    plugin_options.parameter_server.n_trainers = 1;
+    plugin_options.n_trainers = 1;
     options.n_io_threads = 2;
     options.max_frame_bytes = in_chunks ? 1024 : 0;
     plugin_ = tps_plugin_new (&plugin_options, nullptr);

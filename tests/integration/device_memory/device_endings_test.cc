@@ -30,9 +30,11 @@ class DeviceEndings : public TwoTrainers
 TEST_F (DeviceEndings, WhereItCannotBeOpenedEverythingComesByWayOfTheHost)
 {
   TpsServerOptions options = {};
+  TpsServerParts parts = {};
   gsize n_bytes_before = tps_fake_device_get_n_bytes (Device ());
 
-  options.device = Device ();
+  parts.device = Device ();
+  options.parts = &parts;
   PluginServer server (options);
   Connect (server.Unix (), Device (), server.Unix (), Device ());
   while (trainers_[0]->MayShare () || trainers_[1]->MayShare ())
@@ -45,9 +47,11 @@ TEST_F (DeviceEndings, WhereItCannotBeOpenedEverythingComesByWayOfTheHost)
 TEST_F (DeviceEndings, MemoryOfAKilledTrainerIsReleasedAndTheServerContinues)
 {
   TpsServerOptions options = {};
+  TpsServerParts parts = {};
   gsize n_bytes_before = tps_fake_device_get_n_bytes (Device ());
 
-  options.device = Device ();
+  parts.device = Device ();
+  options.parts = &parts;
   PluginServer server (options, 1);
   for (int i = 0; i < 3; i++)
     {

@@ -147,7 +147,7 @@ protected:
     g_autoptr (GError) error = nullptr;
     plugin_options.services = services;
     plugin_options.n_workers = 2;
-    plugin_options.parameter_server.n_trainers = 1;
+    plugin_options.n_trainers = 1;
     plugin_ = tps_plugin_new (&plugin_options, &error);
     ASSERT_NE (plugin_, nullptr) << error->message;
     server_ = tps_plugin_new_server (plugin_, &options);
@@ -369,7 +369,9 @@ TEST_P (AddedProcessor, ObjectsOfGeneratedCodeAreCharged)
   TpsBudgetLimits limits = {};
   limits.max_pending_bytes = 4 << 20;
   TpsBudgets *budgets = tps_budgets_new (&limits);
-  options.budgets = budgets;
+  TpsServerParts parts = {};
+  parts.budgets = budgets;
+  options.parts = &parts;
   Start (options);
   auto peer = Connect ();
   /* TpsHostProtocol charges for the elements before it reads the first. */

@@ -205,7 +205,7 @@ main (int argc, char **argv)
   for (gint i = 1; i < argc; i++)
     if (!parse_flag (argv[i], &flags))
       g_error ("unknown flag %s", argv[i]);
-  options.parameter_server.n_trainers = flags.n_trainers;
+  options.n_trainers = flags.n_trainers;
   plugin = tps_plugin_new (&options, &error);
   if (plugin == NULL)
     g_error ("%s", error->message);

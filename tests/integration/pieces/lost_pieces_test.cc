@@ -30,8 +30,8 @@ public:
     GError *error = nullptr;
 
     options.name = "averaging";
-    options.parameter_server.n_trainers = N_TRAINERS;
-    options.parameter_server.round_timeout_ns = 20 * SECOND_NS;
+    options.n_trainers = N_TRAINERS;
+    options.round_timeout_ns = 20 * SECOND_NS;
     plugin_ = tps_plugin_new (&options, &error);
     server_ = tps_plugin_new_server (plugin_, nullptr);
     EXPECT_TRUE (tps_server_listen (server_, "127.0.0.1:0", &error));

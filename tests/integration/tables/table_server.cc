@@ -26,8 +26,8 @@ TableServer::TableServer (const std::string &transport, gsize max_table_bytes)
   std::string listen = transport == "unix" ? "unix:" + new_socket_path () : "127.0.0.1:0";
   g_autoptr (GError) error = nullptr;
 
-  options.parameter_server.n_trainers = 1;
-  options.limits.max_table_bytes = max_table_bytes;
+  options.n_trainers = 1;
+  options.max_table_bytes = max_table_bytes;
   options.n_workers = 2;
   plugin_ = tps_plugin_new (&options, &error);
   EXPECT_NE (plugin_, nullptr) << error->message;

@@ -86,7 +86,7 @@ protected:
   start (const std::string &tenants, const gchar *data = nullptr)
   {
     TpsAccessOptions access_options = {};
-    TpsPluginOptions options = {};
+    TpsPluginOptions options = limits_;
     g_autoptr (GError) error = nullptr;
 
     write_rules (tenants);
@@ -96,9 +96,8 @@ protected:
     ASSERT_NE (access_, nullptr) << error->message;
     options.access = access_;
     options.n_workers = 2;
-    options.limits = limits_;
-    options.parameter_server.n_trainers = 1;
-    options.durable.folder = data;
+    options.n_trainers = 1;
+    options.data_folder = data;
     plugin_ = tps_plugin_new (&options, &error);
     ASSERT_NE (plugin_, nullptr) << error->message;
     server_ = tps_plugin_new_server (plugin_, nullptr);
@@ -180,7 +179,7 @@ protected:
     return status;
   }
 
-  TpsBudgetLimits limits_ = {};
+  TpsPluginOptions limits_ = {};
   bool is_open_ = true; /* anonymous peers have rights */
   std::string rules_, tokens_, token_;
   TpsAccess *access_ = nullptr;

@@ -40,7 +40,7 @@ sed 's|<thriftps/\(.*\)>|"\1"|' "$root/tests/plugin/package/push_and_look_up.c" 
   > "$user/push_and_look_up.c"
 cat > "$user/version_test.cc" <<'EOF'
 #include <gtest/gtest.h>
-#include "plugin/plugin.h"
+#include <thriftps/plugin.h>
 
 static int unused; // a warning: in this workspace, it must not be an error
 

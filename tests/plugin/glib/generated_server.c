@@ -40,11 +40,15 @@ __wrap_tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options
   /* The server does not know that the processors use the plugin, so this service shuts it down. */
   TpsService end = { .name = "End", .object = plugin, .shut_down = shut_down };
   TpsServerOptions filled = *options;
+  TpsServerParts parts = { 0 };
   TpsServer *server;
 
   threads = tps_worker_pool_new ("generated", N_THREADS);
-  filled.workers = threads;
-  filled.budgets = tps_plugin_get_budgets (plugin);
+  if (options->parts != NULL)
+    parts = *options->parts;
+  parts.workers = threads;
+  parts.budgets = tps_plugin_get_budgets (plugin);
+  filled.parts = &parts;
   server = tps_server_new (&filled);
   tps_server_add_service (server, &end);
   add_service (server, plugin, "ParameterServer", TPS_TYPE_PARAMETER_SERVER_HANDLER);

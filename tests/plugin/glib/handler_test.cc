@@ -27,7 +27,7 @@ protected:
     TpsPluginOptions options = {};
     g_autoptr (GError) error = nullptr;
     options.n_workers = 2;
-    options.parameter_server.n_trainers = 1;
+    options.n_trainers = 1;
     plugin_ = tps_plugin_new (&options, &error);
     ASSERT_NE (plugin_, nullptr) << error->message;
     store_ = New<TpsWireRendezvousIf> (TPS_TYPE_RENDEZVOUS_HANDLER);

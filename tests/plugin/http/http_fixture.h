@@ -108,7 +108,7 @@ public:
     TpsPluginOptions options = {};
     g_autoptr (GError) error = nullptr;
     options.n_workers = 1;
-    options.parameter_server.n_trainers = 2;
+    options.n_trainers = 2;
     plugin_ = tps_plugin_new (&options, &error);
     server_ = tps_plugin_new_server (plugin_, nullptr);
     EXPECT_TRUE (tps_server_listen (server_, "127.0.0.1:0", &error));

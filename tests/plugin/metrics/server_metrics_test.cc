@@ -93,12 +93,14 @@ protected:
   MakePlugin ()
   {
     TpsPluginOptions options = {};
+    TpsPluginParts parts = {};
     std::string data = folder_ + "/data";
     g_autoptr (GError) error = nullptr;
     options.n_workers = 1;
-    options.parameter_server.n_trainers = 2;
-    options.parameter_server.metrics = metrics_;
-    options.durable.folder = data.c_str ();
+    options.n_trainers = 2;
+    parts.metrics = metrics_;
+    options.parts = &parts;
+    options.data_folder = data.c_str ();
     options.access = access_;
     plugin_ = tps_plugin_new (&options, &error);
     ASSERT_NE (plugin_, nullptr) << error->message;

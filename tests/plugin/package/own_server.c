@@ -8,11 +8,9 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <thriftps/plugin.h>
 #include <thriftps/plugin/client/remote_exchange.h>
 #include <thriftps/plugin/client/stubs.h>
-#include <thriftps/plugin/plugin.h>
-#include <thriftps/runtime/base/error.h>
-#include <thriftps/runtime/server/averaging/server_kind.h>
 
 #define N_TRAINERS 2
 #define N_ELEMENTS 2
@@ -241,8 +239,7 @@ train (const gchar *address, GError **error)
 static gboolean
 serve (const gchar *address, GError **error)
 {
-  TpsPluginOptions options = { .parameter_server = { .kind = careful_server.name,
-                                                     .n_trainers = N_TRAINERS } };
+  TpsPluginOptions options = { .server_kind = careful_server.name, .n_trainers = N_TRAINERS };
   TpsPlugin *plugin = tps_plugin_new (&options, error);
   TpsServer *server;
   gboolean ok;

@@ -55,7 +55,7 @@ protected:
     tps_budget_unref (budgets_->replies);
     budgets_->replies = tps_budget_new (budgets_->process, "replies", 4 << 20);
     options.n_io_threads = 2;
-    options.budgets = budgets_;
+    parts_.budgets = budgets_;
     return options;
   }
   void

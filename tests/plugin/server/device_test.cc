@@ -25,9 +25,11 @@ protected:
   SetUp () override
   {
     TpsPluginOptions options = {};
+    TpsPluginParts parts = {};
     options.n_workers = 2;
-    options.parameter_server.n_trainers = 2;
-    options.parameter_server.device = device_;
+    options.n_trainers = 2;
+    parts.device = device_;
+    options.parts = &parts;
     plugin_ = tps_plugin_new (&options, nullptr);
     ASSERT_NE (plugin_, nullptr);
     server_ = tps_plugin_new_server (plugin_, nullptr);

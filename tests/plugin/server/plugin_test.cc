@@ -27,7 +27,7 @@ MakePlugin (const char *const *services, std::string *message)
   g_autoptr (GError) error = nullptr;
   options.n_workers = 1;
   options.services = services;
-  options.parameter_server.n_trainers = 1;
+  options.n_trainers = 1;
   Plugin plugin (tps_plugin_new (&options, &error), tps_plugin_free);
   *message = error != nullptr ? error->message : "";
   return plugin;
@@ -105,8 +105,8 @@ TEST (Plugin, ModelsOfAnEmbeddedServerAreCharged)
   TpsPluginOptions options = {};
   g_autoptr (GError) error = nullptr;
   options.n_workers = 1;
-  options.parameter_server.n_trainers = 1;
-  options.limits.max_memory_bytes = (gsize) 64 << 20;
+  options.n_trainers = 1;
+  options.max_memory_bytes = (gsize) 64 << 20;
   Plugin plugin (tps_plugin_new (&options, nullptr), tps_plugin_free);
   TpsBudget *budget = tps_plugin_get_budgets (plugin.get ())->passes;
   ASSERT_TRUE (InitModel (plugin, 1 << 20, &error)) << error->message;

@@ -38,7 +38,7 @@ protected:
     quotas_ = tps_quotas_new (&quotas);
     TpsServerOptions options = {};
     options.n_workers = 1;
-    options.quotas = quotas_;
+    parts_.quotas = quotas_;
     return options;
   }
 
@@ -138,8 +138,8 @@ protected:
     access_ = tps_access_new (&access, nullptr);
     unlink (rules);
     TpsServerOptions options = {};
-    options.workers = workers_;
-    options.quotas = quotas_;
+    parts_.workers = workers_;
+    parts_.quotas = quotas_;
     options.access = access_;
     return options;
   }

@@ -243,6 +243,8 @@ protected:
     return {};
   }
 
+  TpsServerParts parts_ = {}; // which Options() may fill in
+
   // Adds services in addition to the test service.
   virtual void
   AddServices ()
@@ -253,6 +255,7 @@ protected:
   SetUp () override
   {
     TpsServerOptions options = Options ();
+    options.parts = &parts_;
     TpsService service = service_.Get ();
     GError *error = nullptr;
     folder_ = g_dir_make_tmp ("tps-server-XXXXXX", nullptr);

@@ -31,7 +31,7 @@ protected:
     options.max_frame_bytes = 1 << 20;
     options.max_pending_bytes = 4 << 20;
     options.max_connections = 1;
-    options.metrics = metrics_;
+    parts_.metrics = metrics_;
     options.n_workers = 1;
     return options;
   }

@@ -37,8 +37,8 @@ protected:
     tracer_ = tps_tracer_new (&tracing);
     TpsServerOptions options = {};
     options.n_workers = 1;
-    options.tracer = tracer_;
-    options.metrics = metrics_;
+    parts_.tracer = tracer_;
+    parts_.metrics = metrics_;
     return options;
   }
   void

@@ -329,13 +329,13 @@ class SmallServer : public TlsTest
 {
 protected:
   void
-  Configure (TpsServerOptions *options) override
+  Configure (TpsServerOptions *) override
   {
     TpsBudgetLimits limits = {};
     limits.max_memory_bytes = (gsize) 64 << 20;
     tps_budgets_free (budgets_);
     budgets_ = tps_budgets_new (&limits);
-    options->budgets = budgets_;
+    parts_.budgets = budgets_;
   }
 };
 

@@ -158,8 +158,8 @@ protected:
     TpsServerOptions options = {};
     server_tls_ = MakeServerTls ();
     options.tls = server_tls_.get ();
-    options.metrics = metrics_;
-    options.budgets = budgets_;
+    parts_.metrics = metrics_;
+    parts_.budgets = budgets_;
     options.n_io_threads = 1;
     Configure (&options);
     return options;

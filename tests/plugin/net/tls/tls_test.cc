@@ -291,13 +291,13 @@ class NoMemory : public TlsTest
 {
 protected:
   void
-  Configure (TpsServerOptions *options) override
+  Configure (TpsServerOptions *) override
   {
     TpsBudgetLimits limits = {};
     limits.max_memory_bytes = 64 << 10;
     tps_budgets_free (budgets_);
     budgets_ = tps_budgets_new (&limits);
-    options->budgets = budgets_;
+    parts_.budgets = budgets_;
   }
 };
 

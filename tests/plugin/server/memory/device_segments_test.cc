@@ -29,9 +29,12 @@ Device ()
 TpsServerOptions
 OnDevice ()
 {
+  static TpsServerParts parts;
   TpsServerOptions options = {};
 
-  options.device = Device ();
+  parts = {};
+  parts.device = Device ();
+  options.parts = &parts;
   return options;
 }
 
@@ -142,13 +145,13 @@ protected:
 
 TEST_F (DeviceSegments, AreForLookupsOnlyIfGradientsAreAveragedElsewhere)
 {
-  TpsServerOptions options = OnDevice ();
-
   for (gboolean for_lookups_only : { 0, 1 })
     {
       g_auto (TpsNodeInfo) info = {};
-
-      options.device_for_lookups_only = for_lookups_only;
+      TpsServerOptions options = OnDevice ();
+      TpsServerParts parts = *options.parts;
+      parts.device_for_lookups_only = for_lookups_only;
+      options.parts = &parts;
       Start (1, options);
       client_->raw ().Send ("Node:describe", 0);
       ASSERT_TRUE (client_->Receive (ReadResultOf<tps_describe_rpc>, &info));

@@ -74,12 +74,14 @@ public:
   explicit PluginServer (TpsServerOptions options = {}, guint n_trainers = 2)
   {
     TpsPluginOptions plugin_options = {};
+    TpsPluginParts parts = {};
     g_autoptr (GError) error = nullptr;
 
     plugin_options.n_workers = 2;
-    plugin_options.parameter_server.n_trainers = n_trainers;
-    plugin_options.limits.max_pending_bytes = options.max_pending_bytes;
-    plugin_options.parameter_server.device = options.device;
+    plugin_options.n_trainers = n_trainers;
+    plugin_options.max_pending_bytes = options.max_pending_bytes;
+    parts.device = options.parts != nullptr ? options.parts->device : nullptr;
+    plugin_options.parts = &parts;
     plugin_ = tps_plugin_new (&plugin_options, &error);
     EXPECT_NE (plugin_, nullptr) << error->message;
     server_ = tps_plugin_new_server (plugin_, &options);
