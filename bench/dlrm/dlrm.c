@@ -240,8 +240,8 @@ create_tables (const Cluster *cluster, const TpsDlrmOptions *options, GError **e
       g_auto (TpsTableSpec) spec = { 0 };
 
       tps_dlrm_table_spec_init (&spec, options, t);
-      if (!tps_remote_tables_create (tables, &spec, &placement, tps_clock_now_ns () + FILL_NS,
-                                     error))
+      if (!tps_remote_tables_create_spec (tables, &spec, &placement, tps_clock_now_ns () + FILL_NS,
+                                          error))
         return FALSE;
     }
   return tables != NULL;

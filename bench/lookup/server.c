@@ -46,7 +46,8 @@ tps_lookup_server_make_table (const TpsServed *server, const TpsLookupTable *tab
   if (table->dtype != 0)
     spec.dtype = table->dtype;
   return tables != NULL
-         && tps_remote_tables_create (tables, &spec, &placement, tps_served_get_deadline (), error);
+         && tps_remote_tables_create_spec (tables, &spec, &placement, tps_served_get_deadline (),
+                                           error);
 }
 
 /* Sets the values by one step of SGD with the learning rate 1, from 0. The gradient is the negated

@@ -390,7 +390,8 @@ make_table (TpsRemoteTables *tables, guint i, GError **error)
 
   tps_table_spec_init (&spec, name, i == 0 ? N_ROWS : 1, DIM);
   spec.initializer.kind = TPS_INITIALIZER_ZEROS;
-  return tps_remote_tables_create (tables, &spec, &placement, tps_served_get_deadline (), error)
+  return tps_remote_tables_create_spec (tables, &spec, &placement, tps_served_get_deadline (),
+                                        error)
          && look_up (tables, name, 0, error);
 }
 

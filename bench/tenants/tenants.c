@@ -153,7 +153,8 @@ make_table (const Server *server, GError **error)
   tps_table_spec_init (&spec, TABLE, N_ROWS, DIM);
   spec.initializer.kind = TPS_INITIALIZER_ZEROS;
   return tables != NULL
-         && tps_remote_tables_create (tables, &spec, &placement, tps_served_get_deadline (), error);
+         && tps_remote_tables_create_spec (tables, &spec, &placement, tps_served_get_deadline (),
+                                           error);
 }
 
 static gboolean

@@ -10,7 +10,6 @@
 #pragma once
 
 #include "plugin/wire/wire_tensor.h"
-#include "runtime/embedding/bag_query.h"
 
 G_BEGIN_DECLS
 

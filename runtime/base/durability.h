@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include <glib.h>
+#include <thriftps/tables.h>
 
 G_BEGIN_DECLS
 
@@ -13,16 +13,6 @@ G_BEGIN_DECLS
  * from it must not overflow. A server that begins with the state of another one accepts only the
  * lower half. */
 #define TPS_MAX_COUNT ((gint64) 1 << 62)
-
-/* The numbers are those of the wire; a larger one promises more. */
-typedef enum
-{
-  TPS_DURABILITY_NONE = 1, /* a restart may lose a change although it keeps later ones */
-  /* A crash loses at most the changes of the last `interval`, and no change that precedes a kept
-   * one. */
-  TPS_DURABILITY_INTERVAL = 2,
-  TPS_DURABILITY_COMMIT = 3, /* the change is on the disk before it is acknowledged */
-} TpsDurability;
 
 #define TPS_DURABILITY_INTERVAL_NS ((gint64) 100 * 1000000)
 

@@ -37,13 +37,6 @@ typedef struct TpsStream TpsStream;
 typedef struct TpsEvent TpsEvent;
 typedef struct TpsDenseOps TpsDenseOps;
 
-typedef enum
-{
-  TPS_POOLING_SUM = 1,
-  TPS_POOLING_MEAN = 2,
-  TPS_POOLING_MAX = 3, /* only clients pool with it: no operation of a device takes it */
-} TpsPooling;          /* the numeric values are part of the wire format */
-
 /* Bags of rows of a [rows, dim] table. Bag b has indices [offsets[b], offsets[b + 1]), the last bag
  * up to n_indices. Without offsets, every bag has n_indices / n_bags. An empty bag's output is
  * 0. */
@@ -55,7 +48,7 @@ typedef struct
   const gint64 *offsets; /* [n_bags], ascending from 0, at most n_indices; or NULL */
   gsize n_bags;
   const gfloat *weights; /* [n_indices], a factor for each index, SUM only; or NULL */
-  TpsPooling pooling;
+  TpsPooling pooling;    /* SUM or MEAN: only clients pool with MAX */
 } TpsBags;
 
 /* One step of SGD as torch.optim.SGD without dampening: d = gradient + weight_decay * value;

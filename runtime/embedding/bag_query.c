@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/embedding/bag_query.h"
+#include "runtime/embedding/table_spec.h"
 
 #include "runtime/base/error.h"
 

@@ -21,16 +21,9 @@
 
 #pragma once
 
-#include <glib.h>
+#include <thriftps/tables.h>
 
 G_BEGIN_DECLS
-
-typedef enum
-{
-  TPS_SHARD_WHOLE = 0,
-  TPS_SHARD_RANGE = 1,
-  TPS_SHARD_HASH = 2,
-} TpsShardKind;
 
 typedef struct
 {

@@ -242,6 +242,57 @@ tps_table_spec_init (TpsTableSpec *spec, const gchar *name, gint64 rows, gint32 
   tps_shard_init_whole (&spec->shard, rows);
 }
 
+gboolean
+tps_table_spec_init_from (TpsTableSpec *spec, const TpsRemoteTable *table, GError **error)
+{
+  tps_table_spec_init (spec, table->name, table->rows, table->dim);
+  spec->durability = table->durability;
+  if (table->dtype != 0)
+    spec->dtype = table->dtype;
+  if (table->rounding != 0)
+    spec->rounding = table->rounding;
+  if (table->initializer.kind != 0)
+    spec->initializer = table->initializer;
+  if (table->optimizer.kind != 0)
+    spec->optimizer = table->optimizer;
+  if (table->place == NULL || tps_table_place_parse (table->place, &spec->place))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "table %s: \"%s\" is not a device, expected \"cpu\", \"cuda:0\" or \"cuda:0/host\"",
+               table->name, table->place);
+  return FALSE;
+}
+
+TpsRemoteTable *
+tps_remote_table_new (const TpsTableSpec *spec)
+{
+  TpsRemoteTable *table = g_new (TpsRemoteTable, 1);
+
+  *table = (TpsRemoteTable) {
+    .size = sizeof *table,
+    .name = g_strdup (spec->name),
+    .rows = spec->shard.rows,
+    .dim = spec->dim,
+    .dtype = spec->dtype,
+    .rounding = spec->rounding,
+    .durability = spec->durability,
+    .place = tps_table_place_to_string (&spec->place),
+    .shard_kind = spec->shard.kind,
+    .initializer = spec->initializer,
+    .optimizer = spec->optimizer,
+    .bytes = spec->bytes,
+  };
+  return table;
+}
+
+void
+tps_remote_table_free (TpsRemoteTable *table)
+{
+  g_free ((gchar *) (gsize) table->name);
+  g_free ((gchar *) (gsize) table->place);
+  g_free (table);
+}
+
 void
 tps_table_spec_copy (TpsTableSpec *spec, const TpsTableSpec *other)
 {

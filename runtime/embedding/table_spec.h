@@ -1,41 +1,18 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The specification of an embedding table: the runtime's form of the wire's TableSpec. */
+/* The specification of an embedding table: the runtime's form of the wire's TableSpec; and the check
+ * of queries. */
 
 #pragma once
 
 #include "runtime/base/durability.h"
 #include "runtime/device/backend.h"
 #include "runtime/tensor/dtype.h"
+#include "runtime/tensor/tensor.h"
 #include "runtime/embedding/sharding.h"
 #include "runtime/tensor/optimizer.h"
 
 G_BEGIN_DECLS
-
-/* The numeric values are part of the wire format. */
-typedef enum
-{
-  TPS_INITIALIZER_ZEROS = 1,
-  TPS_INITIALIZER_UNIFORM = 2,
-  TPS_INITIALIZER_NORMAL = 3,
-} TpsInitializerKind;
-
-/* NAN means that a value was not given. */
-typedef struct
-{
-  TpsInitializerKind kind;
-  gdouble low, high;   /* UNIFORM: default 0, 1. NORMAL: bounds, default none */
-  gdouble mean, stdev; /* NORMAL: default 0, 1 */
-  gint64 seed;
-} TpsInitializer;
-
-/* How updated rows are rounded to FLOAT16 or BFLOAT16. The numeric values are part of the wire
- * format. */
-typedef enum
-{
-  TPS_ROUNDING_NEAREST = 1,    /* ties to even */
-  TPS_ROUNDING_STOCHASTIC = 2, /* see TpsRowRounding in runtime/device/backend.h */
-} TpsRounding;
 
 #define TPS_TABLE_PLACE_MAX_DEVICE 31
 
@@ -70,6 +47,14 @@ typedef struct
 void tps_table_spec_init (TpsTableSpec *spec, const gchar *name, gint64 rows, gint32 dim);
 void tps_table_spec_copy (TpsTableSpec *spec, const TpsTableSpec *other);
 void tps_table_spec_clear (TpsTableSpec *spec);
+
+/* Initialises a specification from a program's form, whose zeros stand for defaults. The shard is
+ * the whole table. `spec` must be cleared, even after a failure. Errors: INVALID_ARGUMENT if the
+ * place is not valid. */
+gboolean tps_table_spec_init_from (TpsTableSpec *spec, const TpsRemoteTable *table, GError **error);
+/* Returns the program's form of a specification; the caller frees it. */
+TpsRemoteTable *tps_remote_table_new (const TpsTableSpec *spec);
+void tps_remote_table_free (TpsRemoteTable *table);
 
 /* An array of specifications, whose length a peer may choose. All zero means empty. Must be cleared
  * with tps_table_specs_clear(). */
@@ -117,6 +102,12 @@ TpsRowRounding tps_table_spec_get_rounding (const TpsTableSpec *spec);
  * once. The values depend only on the initializer and the row. */
 void tps_initializer_fill_row (const TpsInitializer *initializer, gint64 row, TpsDType dtype,
                                gpointer values, gsize dim);
+
+/* Checks everything that does not depend on the table: dtypes and dimensions; offsets must ascend
+ * from 0 to at most nnz, and weights are allowed only with SUM. `what` names the query in messages,
+ * e.g. "queries[2]". Errors: TPS_ERROR_INVALID_ARGUMENT; the message names the value and its
+ * position. Thread: any. */
+gboolean tps_bag_query_check (const TpsBagQuery *query, const gchar *what, GError **error);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsTableSpec, tps_table_spec_clear)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsTableSpecs, tps_table_specs_clear)

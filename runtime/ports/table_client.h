@@ -5,16 +5,11 @@
 
 #pragma once
 
-#include "runtime/embedding/bag_query.h"
+#include <thriftps/tables.h>
+
+#include "runtime/tensor/tensor.h"
 
 G_BEGIN_DECLS
-
-typedef struct TpsTableClient TpsTableClient;
-
-/* Receive the result, exactly once, from any thread; must not block. The callee may move any of
- * `outputs` [n_queries] away; the others are released after the call. NULL on error. */
-typedef void (*TpsTablesLookedUp) (gpointer user_data, TpsTensor *outputs, const GError *error);
-typedef void (*TpsTablesApplied) (gpointer user_data, const GError *error);
 
 typedef struct
 {

@@ -9,7 +9,6 @@
 #pragma once
 
 #include "runtime/base/durability.h"
-#include "runtime/embedding/bag_query.h"
 #include "runtime/embedding/table_spec.h"
 #include "runtime/server/push_window.h"
 #include "runtime/tensor/model_version.h"

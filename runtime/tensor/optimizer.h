@@ -1,55 +1,21 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Optimizers: their names, their numbers and their state. An optimizer is one entry of
- * TPS_OPTIMIZERS, one row of the table in optimizer.c, which log, snapshots, JSON and checks read,
- * and a formula for each device: runtime/device/cpu/optimizer/ (which names the source) and
- * cuda/optimizer/.
+ * TPS_OPTIMIZERS (thriftps/tables.h), one row of the table in optimizer.c, which log, snapshots,
+ * JSON and checks read, and a formula for each device: runtime/device/cpu/optimizer/ (which names
+ * the source) and cuda/optimizer/.
  *
  * All work on rows: `dim` values that are updated together with the state of the row. A dense
  * parameter [n, m] is n rows of m; one of any other rank is one row. */
 
 #pragma once
 
-#include <glib.h>
+#include <thriftps/tables.h>
 
 G_BEGIN_DECLS
 
-/* X (NAME, name, number): the name on the wire, the name in those of files and functions, and the
- * number on the wire. Numbers begin at 1 and have no gaps. */
-#define TPS_OPTIMIZERS(X)                 \
-  X (SGD, sgd, 1)                         \
-  X (ADAGRAD, adagrad, 2)                 \
-  X (ROWWISE_ADAGRAD, rowwise_adagrad, 3) \
-  X (ADAM, adam, 4)                       \
-  X (FTRL, ftrl, 5)                       \
-  X (ADAMW, adamw, 6)                     \
-  X (NESTEROV, nesterov, 7)
-
-#define TPS_OPTIMIZER_KIND(NAME, name, number) TPS_OPTIMIZER_##NAME = number,
-typedef enum
-{
-  TPS_OPTIMIZERS (TPS_OPTIMIZER_KIND)
-} TpsOptimizerKind;
-#undef TPS_OPTIMIZER_KIND
-
 #define TPS_OPTIMIZER_COUNT(NAME, name, number) +1
 #define TPS_N_OPTIMIZERS (0 TPS_OPTIMIZERS (TPS_OPTIMIZER_COUNT))
-
-/* The options given by a caller. NAN means that a value is unset and that the optimizer's default
- * applies; learning_rate has no default. */
-typedef struct
-{
-  TpsOptimizerKind kind;
-  gdouble learning_rate;
-  gdouble momentum;
-  gdouble weight_decay;
-  gdouble epsilon;
-  gdouble beta1;
-  gdouble beta2;
-  gdouble l1;
-  gdouble l2;
-  gdouble beta;
-} TpsOptimizerSpec;
 
 /* A member of type gdouble of a struct. NAN = unset. */
 typedef struct
@@ -64,9 +30,6 @@ extern const TpsNumberField tps_optimizer_numbers[TPS_OPTIMIZER_N_NUMBERS];
 
 /* Returns the address of a number of `spec`; `i` is its index in tps_optimizer_numbers[]. */
 gdouble *tps_optimizer_spec_number (TpsOptimizerSpec *spec, guint i);
-
-/* Returns a specification with this kind and learning rate. All other values are unset. */
-TpsOptimizerSpec tps_optimizer_spec (TpsOptimizerKind kind, gdouble learning_rate);
 
 /* Fills in the defaults and checks: a known kind, finite values in range; a value that the kind
  * does not use must be unset or 0. Errors: INVALID_ARGUMENT, "`what`.momentum: …", without a

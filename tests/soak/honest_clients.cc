@@ -116,7 +116,7 @@ create_table (TpsRemoteTables *tables, const std::string &name, GError **error)
   spec.initializer.kind = TPS_INITIALIZER_ZEROS;
   spec.optimizer.learning_rate = 1;
   placement.kind = TPS_SHARD_WHOLE;
-  return tps_remote_tables_create (tables, &spec, &placement, now_ns () + kCallNs, error);
+  return tps_remote_tables_create_spec (tables, &spec, &placement, now_ns () + kCallNs, error);
 }
 
 void

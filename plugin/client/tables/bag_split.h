@@ -21,7 +21,6 @@
 #pragma once
 
 #include "plugin/client/tables/placed_table.h"
-#include "runtime/embedding/bag_query.h"
 
 G_BEGIN_DECLS
 

@@ -8,7 +8,7 @@
 
 #pragma once
 
-#include "runtime/embedding/bag_query.h"
+#include <thriftps/tables.h>
 
 G_BEGIN_DECLS
 

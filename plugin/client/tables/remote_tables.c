@@ -13,6 +13,7 @@
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
 #include "runtime/base/outcome.h"
+#include "runtime/base/sized.h"
 
 /* The happy path of a lookup or push: the call is checked, and its tables are found. A plan
  * (lookup_plan.h, push_plan.h) turns it into one request per server. servers.h sends the requests,
@@ -57,16 +58,17 @@ random_name (void)
 }
 
 TpsRemoteTables *
-tps_remote_tables_new (const TpsRemoteTablesOptions *options, GError **error)
+tps_remote_tables_new (const TpsRemoteTablesOptions *given, GError **error)
 {
-  TpsClientOptions common = {
-    .max_message_bytes = options->max_message_bytes,
-    .lookup_device = options->lookup_device,
-    .tls = options->tls,
-    .token = options->token,
-  };
+  TpsRemoteTablesOptions copy, *options = &copy;
+  TpsClientOptions common = { 0 };
   TpsRemoteTables *tables;
 
+  TPS_SIZED_COPY (copy, given);
+  common.max_message_bytes = options->max_message_bytes;
+  common.lookup_device = options->lookup_device;
+  common.tls = options->tls;
+  common.token = options->token;
   if (options->client != NULL && !tps_name_is_valid (options->client, strlen (options->client)))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
@@ -299,31 +301,25 @@ tps_remote_tables_discover (TpsRemoteTables *tables, gint64 deadline_ns, GError 
   return TRUE;
 }
 
-static void
-clear_spec (gpointer spec)
-{
-  tps_table_spec_clear (spec);
-}
-
-GArray *
+GPtrArray *
 tps_remote_tables_list (TpsRemoteTables *tables, gint64 deadline_ns, GError **error)
 {
   g_autoptr (GPtrArray) found = ask_tables (tables, deadline_ns, error);
-  GArray *specs;
+  GPtrArray *list;
 
   if (found == NULL)
     return NULL;
-  specs = g_array_new (FALSE, TRUE, sizeof (TpsTableSpec));
-  g_array_set_clear_func (specs, clear_spec);
+  list = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_remote_table_free);
   for (guint i = 0; i < found->len; i++)
     {
       const TpsPlacedTable *table = found->pdata[i];
-      TpsTableSpec spec;
+      TpsRemoteTable *element = tps_remote_table_new (&table->spec);
 
-      tps_table_spec_copy (&spec, &table->spec);
-      g_array_append_val (specs, spec);
+      element->shard_kind = table->kind;
+      element->server = table->kind == TPS_SHARD_WHOLE ? table->servers[0] : 0;
+      g_ptr_array_add (list, element);
     }
-  return specs;
+  return list;
 }
 
 /* ---- creation ------------------------------------------------------------------------------- */
@@ -475,8 +471,9 @@ create_missing (TpsRemoteTables *tables, const TpsPlacedTable *table, const gboo
 }
 
 gboolean
-tps_remote_tables_create (TpsRemoteTables *tables, const TpsTableSpec *spec,
-                          const TpsTablePlacement *placement, gint64 deadline_ns, GError **error)
+tps_remote_tables_create_spec (TpsRemoteTables *tables, const TpsTableSpec *spec,
+                               const TpsTablePlacement *placement, gint64 deadline_ns,
+                               GError **error)
 {
   g_autoptr (TpsPlacedTable) table = place_table (tables, spec, placement, error);
   g_autofree gboolean *is_missing = NULL;
@@ -489,6 +486,20 @@ tps_remote_tables_create (TpsRemoteTables *tables, const TpsTableSpec *spec,
     return FALSE;
   add_table (tables, g_steal_pointer (&table));
   return TRUE;
+}
+
+gboolean
+tps_remote_tables_create (TpsRemoteTables *tables, const TpsRemoteTable *given, gint64 deadline_ns,
+                          GError **error)
+{
+  TpsRemoteTable table;
+  TpsTablePlacement placement;
+  g_auto (TpsTableSpec) spec = { 0 };
+
+  TPS_SIZED_COPY (table, given);
+  placement = (TpsTablePlacement) { table.shard_kind, table.server };
+  return tps_table_spec_init_from (&spec, &table, error)
+         && tps_remote_tables_create_spec (tables, &spec, &placement, deadline_ns, error);
 }
 
 /* ---- dropping ------------------------------------------------------------------------------- */

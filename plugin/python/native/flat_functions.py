@@ -47,8 +47,8 @@ STRUCTS = {
     "Optimizer": ([("const TpsOptimizerSpec *{0}", "optimizer")], "{1} = *{0};"),
     "PushId": ([("const gchar *{0}_client", "text"), ("gint64 {0}_sequence", "i64")],
                "{1} = (TpsPushId) {{ g_strdup ({0}_client), {0}_sequence }};"),
-    "TableSpec": ([("const TpsPythonTable *{0}", "tables")],
-                  "tps_python_table_to_spec ({0}, &{1}, &error);"),
+    "TableSpec": ([("const TpsRemoteTable *{0}", "tables")],
+                  "tps_table_spec_init_from (&{1}, {0}, &error);"),
     "Tensor": ([("const TpsTensorView *{0}", "views")], "tps_python_borrow (&{1}, {0});"),
 }
 LISTS = {
@@ -58,7 +58,7 @@ LISTS = {
                      ("guint n_{0}", "u32")],
                     "arguments.n_{0} = n_{0};\n"
                     "  {1} = tps_python_borrow_named (names, {0}, n_{0});"),
-    "TableSpec": ([("const TpsPythonTable *{0}", "tables"), ("guint n_{0}", "u32")],
+    "TableSpec": ([("const TpsRemoteTable *{0}", "tables"), ("guint n_{0}", "u32")],
                   "tps_python_tables_to_specs ({0}, n_{0}, &{1}, &error);"),
     "Tensor": ([("const TpsTensorView *{0}", "views"), ("guint n_{0}", "u32")],
                "{1} = tps_python_borrow_list ({0}, n_{0});"),

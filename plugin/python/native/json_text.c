@@ -6,7 +6,6 @@
 
 #include "plugin/wire/wire_tensor.h"
 #include "runtime/base/json_writer.h"
-#include "runtime/embedding/table_spec.h"
 
 static void add_fields (TpsJsonWriter *json, const TpsStruct *type, gconstpointer object);
 
@@ -91,35 +90,32 @@ tps_python_to_json (const TpsField *field, gconstpointer value)
 }
 
 static void
-add_table (TpsJsonWriter *json, const TpsTableSpec *spec)
+add_table (TpsJsonWriter *json, const TpsRemoteTable *table)
 {
-  g_autofree gchar *place = tps_table_place_to_string (&spec->place);
-
   tps_json_open (json, NULL, '{');
-  tps_json_add_text (json, "name", spec->name);
-  tps_json_add_int (json, "rows", spec->shard.rows);
-  tps_json_add_int (json, "dim", spec->dim);
-  tps_json_add_int (json, "dtype", spec->dtype);
-  tps_json_add_text (json, "rounding", tps_rounding_name (spec->rounding));
-  tps_json_add_int (json, "bytes", spec->bytes);
-  tps_json_add_text (json, "device", place);
-  tps_json_add_text (json, "durability",
-                     spec->durability != 0 ? tps_durability_name (spec->durability) : NULL);
+  tps_json_add_text (json, "name", table->name);
+  tps_json_add_int (json, "rows", table->rows);
+  tps_json_add_int (json, "dim", table->dim);
+  tps_json_add_int (json, "dtype", table->dtype);
+  tps_json_add_int (json, "rounding", table->rounding);
+  tps_json_add_int (json, "bytes", table->bytes);
+  tps_json_add_text (json, "device", table->place);
+  tps_json_add_int (json, "durability", table->durability);
   tps_json_open (json, "optimizer", '{');
-  add_fields (json, &tps_optimizer_struct, &spec->optimizer);
+  add_fields (json, &tps_optimizer_struct, &table->optimizer);
   tps_json_close (json, '}');
   tps_json_close (json, '}');
 }
 
 GString *
-tps_python_tables_to_json (const GArray *specs)
+tps_python_tables_to_json (const GPtrArray *tables)
 {
   TpsJsonWriter json;
 
   tps_json_writer_init (&json);
   tps_json_open (&json, NULL, '[');
-  for (guint i = 0; i < specs->len; i++)
-    add_table (&json, &g_array_index (specs, TpsTableSpec, i));
+  for (guint i = 0; i < tables->len; i++)
+    add_table (&json, tables->pdata[i]);
   tps_json_close (&json, ']');
   return tps_json_writer_take (&json);
 }

@@ -14,8 +14,8 @@ G_BEGIN_DECLS
  * the caller owns. */
 GString *tps_python_to_json (const TpsField *field, gconstpointer value);
 
-/* Converts an array of TpsTableSpec to a list of objects. Returns a new string, which the caller
- * owns. */
-GString *tps_python_tables_to_json (const GArray *specs);
+/* Converts an array of TpsRemoteTable * to a list of objects. Returns a new string, which the
+ * caller owns. */
+GString *tps_python_tables_to_json (const GPtrArray *tables);
 
 G_END_DECLS

@@ -14,7 +14,9 @@
 
 #pragma once
 
-#include "plugin/client/remote_tables.h"
+#include <thriftps/tables.h>
+
+#include "plugin/client/client.h"
 #include "runtime/tensor/gradient.h"
 
 G_BEGIN_DECLS
@@ -77,7 +79,7 @@ typedef struct
   gint32 allow_tls_1_2;
 } TpsPythonTls;
 
-/* -- tables on any number of servers: plugin/client/remote_tables.h -- */
+/* -- tables on any number of servers: thriftps/tables.h -- */
 
 /* Creates the tables of a client; the caller owns the result. On failure returns NULL and sets
  * `*failed` to a call with the error, which the caller owns. `tls` NULL = plain connections. */
@@ -87,24 +89,9 @@ TpsRemoteTables *tps_python_tables_new (const gchar *const *addresses, guint n_a
 void tps_python_tables_cancel (TpsRemoteTables *tables);
 void tps_python_tables_free (TpsRemoteTables *tables, gint32 owner);
 
-typedef struct
-{
-  const gchar *name;
-  gint64 rows;
-  gint32 dim;
-  gint32 dtype;    /* TpsDType */
-  gint32 rounding; /* TpsRounding */
-  TpsInitializer initializer;
-  TpsOptimizerSpec optimizer;
-  const gchar *place; /* "cpu", "cuda:0/host"; NULL = the server's default */
-  gint32 durability;  /* TpsDurability; 0 = the server's default */
-  gint32 shard_kind;  /* TpsShardKind */
-  guint32 server;     /* the server of a table on one server */
-} TpsPythonTable;
-
 /* Create a table, drop a table, discover the tables of the servers, and list them. These four
  * functions wait: the call has ended when they return. tables_list: `text` is a list of objects. */
-TpsPythonCall *tps_python_tables_create (TpsRemoteTables *tables, const TpsPythonTable *table,
+TpsPythonCall *tps_python_tables_create (TpsRemoteTables *tables, const TpsRemoteTable *table,
                                          gint64 timeout_ns);
 TpsPythonCall *tps_python_tables_drop (TpsRemoteTables *tables, const gchar *name,
                                        gint64 timeout_ns);

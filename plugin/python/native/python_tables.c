@@ -46,15 +46,11 @@ tps_python_tables_free (TpsRemoteTables *tables, gint32 owner)
 /* ---- blocking calls ---- */
 
 TpsPythonCall *
-tps_python_tables_create (TpsRemoteTables *tables, const TpsPythonTable *table, gint64 timeout_ns)
+tps_python_tables_create (TpsRemoteTables *tables, const TpsRemoteTable *table, gint64 timeout_ns)
 {
-  TpsTablePlacement placement = { .kind = (TpsShardKind) table->shard_kind,
-                                  .server = table->server };
-  g_auto (TpsTableSpec) spec = { 0 };
   GError *error = NULL;
 
-  if (tps_python_table_to_spec (table, &spec, &error))
-    tps_remote_tables_create (tables, &spec, &placement, tps_python_deadline (timeout_ns), &error);
+  tps_remote_tables_create (tables, table, tps_python_deadline (timeout_ns), &error);
   return tps_python_call_new_ended (error);
 }
 
@@ -81,11 +77,11 @@ tps_python_tables_list (TpsRemoteTables *tables, gint64 timeout_ns)
 {
   TpsPythonCall *call = tps_python_call_new ();
   g_autoptr (GError) error = NULL;
-  g_autoptr (GArray)
-      specs = tps_remote_tables_list (tables, tps_python_deadline (timeout_ns), &error);
+  g_autoptr (GPtrArray)
+      list = tps_remote_tables_list (tables, tps_python_deadline (timeout_ns), &error);
 
-  if (specs != NULL)
-    tps_python_call_take_text (call, tps_python_tables_to_json (specs));
+  if (list != NULL)
+    tps_python_call_take_text (call, tps_python_tables_to_json (list));
   tps_python_call_end (call, error);
   return call;
 }

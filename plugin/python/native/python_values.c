@@ -2,8 +2,6 @@
 
 #include "plugin/python/native/python_values.h"
 
-#include "runtime/base/error.h"
-
 void
 tps_python_borrow (TpsTensor *tensor, const TpsTensorView *view)
 {
@@ -53,31 +51,14 @@ tps_python_borrow_gradient (TpsGradient *to, const TpsPythonGradient *from)
 }
 
 gboolean
-tps_python_table_to_spec (const TpsPythonTable *table, TpsTableSpec *spec, GError **error)
-{
-  tps_table_spec_init (spec, table->name, table->rows, table->dim);
-  spec->dtype = (TpsDType) table->dtype;
-  spec->rounding = (TpsRounding) table->rounding;
-  spec->initializer = table->initializer;
-  spec->optimizer = table->optimizer;
-  spec->durability = (TpsDurability) table->durability;
-  if (table->place == NULL || tps_table_place_parse (table->place, &spec->place))
-    return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "table %s: \"%s\" is not a device, expected \"cpu\", \"cuda:0\" or \"cuda:0/host\"",
-               table->name, table->place);
-  return FALSE;
-}
-
-gboolean
-tps_python_tables_to_specs (const TpsPythonTable *tables, guint n_tables, TpsTableSpecs *specs,
+tps_python_tables_to_specs (const TpsRemoteTable *tables, guint n_tables, TpsTableSpecs *specs,
                             GError **error)
 {
   for (guint i = 0; i < n_tables; i++)
     {
       g_auto (TpsTableSpec) spec = { 0 };
 
-      if (!tps_python_table_to_spec (&tables[i], &spec, error)
+      if (!tps_table_spec_init_from (&spec, &tables[i], error)
           || !tps_table_specs_add (specs, &spec, error))
         return FALSE;
     }
@@ -90,7 +71,7 @@ tps_python_get_sizes (void)
   static const gsize sizes[] = {
     sizeof (TpsTensorView),  sizeof (TpsPythonReply),
     sizeof (TpsInitializer), sizeof (TpsOptimizerSpec),
-    sizeof (TpsPythonTable), sizeof (TpsBagQuery),
+    sizeof (TpsRemoteTable), sizeof (TpsBagQuery),
     sizeof (TpsBagGradient), sizeof (TpsPythonGradient),
     sizeof (TpsPythonTls),   0,
   };

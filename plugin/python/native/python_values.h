@@ -8,7 +8,7 @@
 #include <thriftps/access.h>
 
 #include "plugin/python/native/native.h"
-#include "plugin/wire/wire_tensor.h"
+#include "plugin/wire/wire_embedding_table.h"
 #include "runtime/tensor/model_version.h"
 
 G_BEGIN_DECLS
@@ -22,10 +22,9 @@ TpsNamedTensor *tps_python_borrow_named (const gchar *const *names, const TpsTen
 /* Initializes a gradient, which must be zero. */
 void tps_python_borrow_gradient (TpsGradient *to, const TpsPythonGradient *from);
 
-/* Convert `table` to `spec`, and append `tables` to `specs`. Both must be zero before the call; the
- * caller must clear them, even after a failure. Errors: INVALID_ARGUMENT if a place is wrong. */
-gboolean tps_python_table_to_spec (const TpsPythonTable *table, TpsTableSpec *spec, GError **error);
-gboolean tps_python_tables_to_specs (const TpsPythonTable *tables, guint n_tables,
+/* Appends `tables` to `specs`, which must be zero before the call. The caller must clear it, even
+ * after a failure. Errors: those of tps_table_spec_init_from(). */
+gboolean tps_python_tables_to_specs (const TpsRemoteTable *tables, guint n_tables,
                                      TpsTableSpecs *specs, GError **error);
 
 /* Reads the files named in `files` into `*tls`, which must be NULL before the call and belongs to

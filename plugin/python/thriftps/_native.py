@@ -245,19 +245,24 @@ class OptimizerSpec(Struct):
 
 class Table(Struct):
     members = (
+        ("size", _SIZE),
         ("name", _TEXT),
         ("rows", INT64),
         ("dim", _INT32),
         ("dtype", _INT32),
         ("rounding", _INT32),
-        ("initializer", Kind(Initializer)),
-        ("optimizer", Kind(OptimizerSpec)),
-        ("device", _TEXT_OR_NULL),
         ("durability", _INT32),
+        ("device", _TEXT_OR_NULL),
         ("shard", _INT32),
         ("server", _UINT32),
+        ("initializer", Kind(Initializer)),
+        ("optimizer", Kind(OptimizerSpec)),
+        ("bytes", INT64),
     )
     _fields_ = _to_fields(members)
+
+    def __init__(self, *values: Any):
+        super().__init__(ctypes.sizeof(self), *values)
 
 
 class BagQuery(Struct):

@@ -57,12 +57,12 @@ def to_native_table(
         dim,
         _arrays.to_dtype(dtype),
         _choose("rounding", _ROUNDINGS, rounding),
-        (initializer or Normal()).to_native(),
-        (optimizer or SGD(0.01)).to_native(),
-        device,
         _choose("durability", _DURABILITIES, durability),
+        device,
         _choose("shard", _SHARDS, shard),
         server,
+        (initializer or Normal()).to_native(),
+        (optimizer or SGD(0.01)).to_native(),
     )
 
 
@@ -455,5 +455,6 @@ def _to_table_list(reply: Reply) -> List[Dict[str, Any]]:
     tables = json.loads(reply.contents.text)
     for each in tables:
         each["dtype"] = _arrays.DType(each["dtype"]).name.lower()
-        each["rounding"] = each["rounding"].lower()
+        for key, names in (("rounding", _ROUNDINGS), ("durability", _DURABILITIES)):
+            each[key] = next(name for name, number in names.items() if number == each[key])
     return tables

@@ -28,7 +28,6 @@
 #include "runtime/base/phases.h"
 #include "runtime/base/worker_pool.h"
 #include "runtime/device/backend.h"
-#include "runtime/embedding/bag_query.h"
 #include "runtime/embedding/table_spec.h"
 #include "runtime/server/budgets.h"
 #include "runtime/server/command.h"

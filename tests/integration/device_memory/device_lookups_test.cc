@@ -170,7 +170,7 @@ protected:
       {
         g_autoptr (GError) error = nullptr;
 
-        ASSERT_TRUE (tps_remote_tables_create (tables, &spec, &placement, Later (), &error))
+        ASSERT_TRUE (tps_remote_tables_create_spec (tables, &spec, &placement, Later (), &error))
             << error->message;
       }
   }

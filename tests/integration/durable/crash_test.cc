@@ -509,7 +509,7 @@ TEST (Restart, theClientGoesOn)
   g_autoptr (TpsRemoteTables) tables = tps_remote_tables_new (&options, nullptr);
   placement.kind = TPS_SHARD_WHOLE;
   ASSERT_TRUE (server.start ());
-  ASSERT_TRUE (tps_remote_tables_create (tables, &spec.value, &placement, deadline_ns, &error))
+  ASSERT_TRUE (tps_remote_tables_create_spec (tables, &spec.value, &placement, deadline_ns, &error))
       << error->message;
   std::thread pusher ([&] {
     while (!is_over)

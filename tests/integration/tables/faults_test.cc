@@ -159,7 +159,7 @@ TEST_F (LostAnswers, TablesAreMadeAndDroppedOnce)
 
       tps_table_spec_init (&spec, "emb", 100, 4);
       proxies_[0]->lose_answers (1);
-      ASSERT_TRUE (tps_remote_tables_create (tables_, &spec, &placement, later (), &error_))
+      ASSERT_TRUE (tps_remote_tables_create_spec (tables_, &spec, &placement, later (), &error_))
           << text ();
       proxies_[1]->lose_answers (1);
       ASSERT_TRUE (tps_remote_tables_drop (tables_, "emb", later (), &error_)) << text ();

@@ -113,7 +113,7 @@ protected:
     TpsTablePlacement placement = { kind, server };
 
     EXPECT_TRUE (tps_table_spec_resolve (&spec, &error_)) << error_->message;
-    EXPECT_TRUE (tps_remote_tables_create (tables_, &spec, &placement, later (), &error_))
+    EXPECT_TRUE (tps_remote_tables_create_spec (tables_, &spec, &placement, later (), &error_))
         << error_->message;
     EXPECT_TRUE (tps_table_store_create (reference_, &spec, &error_)) << error_->message;
     specs_.push_back (spec);

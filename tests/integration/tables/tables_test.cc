@@ -148,12 +148,15 @@ TEST_P (TablesOver, AreListedWhole)
   connect ();
   create ("b", 1000, 4, TPS_SHARD_HASH);
   create ("a", 1000, 8, TPS_SHARD_RANGE);
-  g_autoptr (GArray) specs = tps_remote_tables_list (tables_, later (), &error_);
-  ASSERT_NE (specs, nullptr) << text ();
-  ASSERT_EQ (specs->len, 2u);
-  const TpsTableSpec *a = &g_array_index (specs, TpsTableSpec, 0);
+  g_autoptr (GPtrArray) list = tps_remote_tables_list (tables_, later (), &error_);
+  ASSERT_NE (list, nullptr) << text ();
+  ASSERT_EQ (list->len, 2u);
+  const TpsRemoteTable *a = static_cast<const TpsRemoteTable *> (list->pdata[0]);
+  g_auto (TpsTableSpec) spec = {};
+  ASSERT_TRUE (tps_table_spec_init_from (&spec, a, &error_)) << text ();
   EXPECT_STREQ (a->name, "a");
-  EXPECT_TRUE (tps_table_spec_equal (a, &specs_[1]));
+  EXPECT_EQ (a->shard_kind, TPS_SHARD_RANGE);
+  EXPECT_TRUE (tps_table_spec_equal (&spec, &specs_[1]));
   EXPECT_GE (a->bytes, 1000 * 8 * 4);
 }
 
@@ -224,7 +227,8 @@ TEST_F (Tables, IdenticalOnesMayBeThere)
   bags.offsets = { 0 };
   bags.gradient = { 1, 2, 3, 4 };
   ASSERT_TRUE (push (spec, bags, later ()));
-  EXPECT_TRUE (tps_remote_tables_create (tables_, &spec, &placement, later (), &error_)) << text ();
+  EXPECT_TRUE (tps_remote_tables_create_spec (tables_, &spec, &placement, later (), &error_))
+      << text ();
   EXPECT_NE (rows_here (spec), before) << "the update is lost: the table was made anew";
 }
 
@@ -236,8 +240,9 @@ TEST_F (Tables, ConflictNamesTheServerAndChangesNothing)
   start (3);
   connect ();
   tps_table_spec_init (&spec, "emb", 100, 4);
-  ASSERT_TRUE (tps_remote_tables_create (tables_, &spec, &whole, later (), &error_)) << text ();
-  EXPECT_FALSE (tps_remote_tables_create (tables_, &spec, &hash, later (), &error_));
+  ASSERT_TRUE (tps_remote_tables_create_spec (tables_, &spec, &whole, later (), &error_))
+      << text ();
+  EXPECT_FALSE (tps_remote_tables_create_spec (tables_, &spec, &hash, later (), &error_));
   EXPECT_EQ (code (), TPS_ERROR_ALREADY_EXISTS);
   EXPECT_EQ (text ().find ("server 2 (" + addresses_[2] + "): table emb"), 0u) << text ();
   EXPECT_EQ (tps_table_store_get_bytes (servers_[0]->store ()), 0u);
@@ -258,7 +263,7 @@ TEST_F (Tables, FailureDropsThePartsThatTheCallCreatedAndNoOthers)
   tps_table_spec_copy (&part, &spec);
   ASSERT_TRUE (tps_shard_init_hash (&part.shard, 999, 0, 3, nullptr));
   ASSERT_TRUE (tps_table_store_create (servers_[0]->store (), &part, nullptr));
-  EXPECT_FALSE (tps_remote_tables_create (tables_, &spec, &placement, later (), &error_));
+  EXPECT_FALSE (tps_remote_tables_create_spec (tables_, &spec, &placement, later (), &error_));
   EXPECT_EQ (code (), TPS_ERROR_RESOURCE_EXHAUSTED);
   EXPECT_EQ (text ().find ("server 2 (" + addresses_[2] + "): "), 0u) << text ();
   EXPECT_GT (tps_table_store_get_bytes (servers_[0]->store ()), 0u) << "was there before";
@@ -273,11 +278,11 @@ TEST_F (Tables, BadPlacementsAndSpecificationsAreRefused)
   start (2);
   connect ();
   tps_table_spec_init (&spec, "emb", 100, 4);
-  EXPECT_FALSE (tps_remote_tables_create (tables_, &spec, &elsewhere, later (), &error_));
+  EXPECT_FALSE (tps_remote_tables_create_spec (tables_, &spec, &elsewhere, later (), &error_));
   EXPECT_EQ (text (), "placement.server: 2 is not in [0, 2)");
   g_clear_error (&error_);
   spec.dim = 0;
-  EXPECT_FALSE (tps_remote_tables_create (tables_, &spec, &hash, later (), &error_));
+  EXPECT_FALSE (tps_remote_tables_create_spec (tables_, &spec, &hash, later (), &error_));
   EXPECT_EQ (code (), TPS_ERROR_INVALID_ARGUMENT);
 }
 

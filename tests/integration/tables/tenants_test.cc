@@ -137,8 +137,9 @@ protected:
     g_autoptr (GError) error = nullptr;
 
     tps_table_spec_init (&spec, name, rows, 4);
-    return tps_remote_tables_create (tables, &spec, &whole, deadline (), &error) ? ""
-                                                                                 : error->message;
+    return tps_remote_tables_create_spec (tables, &spec, &whole, deadline (), &error)
+               ? ""
+               : error->message;
   }
 
   static std::string

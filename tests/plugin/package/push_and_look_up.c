@@ -1,12 +1,12 @@
 #include <stdio.h>
-#include <thriftps/plugin/client/remote_tables.h>
+#include <thriftps/tables.h>
 
 int
 main (int argc, char **argv)
 {
   const gchar *const servers[] = { argc > 1 ? argv[1] : "127.0.0.1:9090" };
   TpsRemoteTablesOptions options = { .addresses = servers, .n_addresses = 1 };
-  TpsTablePlacement whole = { .kind = TPS_SHARD_WHOLE };
+  TpsRemoteTable emb = { .name = "emb", .rows = 10, .dim = 2 };
   gint64 id = 3, deadline = (g_get_monotonic_time () + 20 * G_USEC_PER_SEC) * 1000;
   gfloat gradient[] = { 1, 2 }, *row;
   TpsTensorView ids = { { TPS_DTYPE_INT64, 1, { 1 } }, &id };
@@ -14,11 +14,9 @@ main (int argc, char **argv)
   g_autoptr (GError) error = NULL;
   g_autoptr (TpsRemoteTables) tables = tps_remote_tables_new (&options, &error);
   g_auto (TpsTensor) rows = { .buffer = NULL };
-  g_auto (TpsTableSpec) spec;
 
-  tps_table_spec_init (&spec, "emb", 10, 2);
-  spec.initializer.kind = TPS_INITIALIZER_ZEROS;
-  if (tables == NULL || !tps_remote_tables_create (tables, &spec, &whole, deadline, &error)
+  emb.initializer.kind = TPS_INITIALIZER_ZEROS;
+  if (tables == NULL || !tps_remote_tables_create (tables, &emb, deadline, &error)
       || !tps_remote_tables_apply_rows_sync (tables, "emb", ids, gradients, deadline, &error)
       || !tps_remote_tables_lookup_rows_sync (tables, "emb", ids, deadline, &rows, &error))
     {

@@ -115,7 +115,7 @@ protected:
   gint32
   Create (const char *name, const char *place = nullptr)
   {
-    TpsPythonTable table = {};
+    TpsRemoteTable table = {};
 
     table.name = name;
     table.rows = kRows;
@@ -298,7 +298,7 @@ TEST_F (NativeTest, Rendezvous)
 TEST_F (NativeTest, CallsThatNeedADataDirectoryAreRefusedWithoutOne)
 {
   const gchar *none[] = { nullptr };
-  TpsPythonTable table = {};
+  TpsRemoteTable table = {};
 
   EXPECT_THAT (Call (tps_python_describe (client_, kTimeoutNs)).Wait ().text,
                HasSubstr ("\"EmbeddingTable\""));

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "runtime/embedding/bag_query.h"
 #include "runtime/embedding/table_spec.h"
 
 namespace tps_test {

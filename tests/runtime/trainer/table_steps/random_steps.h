@@ -7,7 +7,6 @@
 #include <random>
 #include <vector>
 
-#include "runtime/embedding/bag_query.h"
 #include "runtime/trainer/table_steps/table_steps.h"
 
 namespace tps_test {
