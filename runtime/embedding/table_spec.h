@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The specification of an embedding table: the runtime's form of the wire's TableSpec; and the check
- * of queries. */
+/* The specification of an embedding table: the runtime's form of the wire's TableSpec; and the
+ * check of queries. */
 
 #pragma once
 
