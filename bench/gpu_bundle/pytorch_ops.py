@@ -28,133 +28,105 @@ EXPONENT = 1.05  # of the Zipf distribution
 WARM_UP_S = 0.1
 
 
+torch = None  # set by load_torch()
+
+
 def give_up(why):
     print("pytorch_ops: %s" % why, file=sys.stderr)
     sys.exit(3)
 
 
 def load_torch():
+    global torch
     try:
-        import torch
+        import torch as module
     except ImportError as error:
         give_up("no PyTorch in %s: %s" % (sys.executable, error))
+    torch = module
     if not torch.cuda.is_available():
         give_up("PyTorch %s sees no CUDA device" % torch.__version__)
-    return torch
 
 
 class Work:
     """The arrays of device_ops; as rows, they have `dim` columns."""
 
-    def __init__(self, torch, n_elems):
-        self.torch = torch
-        self.functional = torch.nn.functional
+    def __init__(self, n_elems):
         self.n_elems = n_elems
-        generator = torch.Generator(device="cuda").manual_seed(0)
-        self.generator = generator
-        self.a = torch.rand(n_elems, device="cuda", generator=generator) + 0.001
-        self.b = torch.rand(n_elems, device="cuda", generator=generator) + 0.001
+        self.generator = torch.Generator(device="cuda").manual_seed(0)
+        self.a = torch.rand(n_elems, device="cuda", generator=self.generator) + 0.001
+        self.b = torch.rand(n_elems, device="cuda", generator=self.generator) + 0.001
 
     def ids(self, dim, n, n_copies=1):
-        rows = self.n_elems // dim // n_copies
-        ids = self.torch.arange(n, device="cuda", dtype=self.torch.int64)
-        return ids * 0x9E3779B1 % rows
+        ids = torch.arange(n, device="cuda", dtype=torch.int64)
+        return ids * 0x9E3779B1 % (self.n_elems // dim // n_copies)
 
     def zipf_ids(self, dim, n):
         """The inverse of the integral of the density, while device_ops draws from its sum."""
         rows = self.n_elems // dim
-        drawn = self.torch.rand(n, device="cuda", generator=self.generator,
-                                dtype=self.torch.float64)
+        drawn = torch.rand(n, device="cuda", generator=self.generator, dtype=torch.float64)
         top = (rows + 1) ** (1 - EXPONENT) - 1
         numbers = (1 + drawn * top) ** (1 / (1 - EXPONENT)) - 1
-        return numbers.to(self.torch.int64).clamp_(0, rows - 1) * 0x9E3779B1 % rows
+        return numbers.to(torch.int64).clamp_(0, rows - 1) * 0x9E3779B1 % rows
 
-    def rows(self, values, dim):
-        return values.view(-1, dim)
-
-
-def copy(work):
-    return lambda: work.a.copy_(work.b), 8 * work.n_elems
+    def rows(self, dim):
+        return self.a.view(-1, dim), self.b.view(-1, dim)
 
 
-def accumulate(work):
-    return lambda: work.a.add_(work.b), 12 * work.n_elems
+# Each function below returns a function that prepares an operation on the arrays of a Work, and
+# returns the operation and the bytes that it must move.
 
 
-def fill(work):
-    return lambda: work.a.fill_(1.5), 4 * work.n_elems
+def elements(n_bytes, run):
+    """`n_bytes` for each element."""
+    return lambda work: (lambda: run(work), n_bytes * work.n_elems)
 
 
-def with_halves(dtype, make_run, n_bytes):
-    """An operation on `b` as `dtype`; `n_bytes` per element."""
+def halves(dtype, n_bytes, run):
+    """An operation on `b` as `dtype`."""
 
     def make(work):
-        halves = work.b.to(getattr(work.torch, dtype))
-        return make_run(work, halves), n_bytes * work.n_elems
+        values = work.b.to(getattr(torch, dtype))
+        return lambda: run(work, values), n_bytes * work.n_elems
 
     return make
 
 
-def accumulate_halves(dtype):
-    return with_halves(dtype, lambda work, halves: lambda: work.a.add_(halves), 10)
+def rows(n_bytes, run):
+    """An operation on both arrays as rows of COLUMNS columns."""
+
+    def make(work):
+        a, b = work.rows(COLUMNS)
+        return lambda: run(a, b), n_bytes * work.n_elems
+
+    return make
 
 
-def cast(dtype):
-    return with_halves(dtype, lambda work, halves: lambda: halves.copy_(work.b), 6)
-
-
-def scale(work):
-    return lambda: work.torch.mul(work.b, 0.3, out=work.a), 8 * work.n_elems
-
-
-def scale_halves(dtype):
-    return with_halves(
-        dtype, lambda work, halves: lambda: work.torch.mul(halves, 0.3, out=work.a), 6)
-
-
-def scale_accumulate(work):
-    return lambda: work.a.add_(work.b, alpha=0.3), 12 * work.n_elems
-
-
-def scale_accumulate_halves(dtype):
-    return with_halves(dtype, lambda work, halves: lambda: work.a.add_(halves, alpha=0.3), 10)
-
-
-def divide(work):
-    return lambda: work.torch.div(work.b, 3.0, out=work.a), 8 * work.n_elems
-
-
-def divide_to_halves(dtype):
-    return with_halves(
-        dtype, lambda work, halves: lambda: work.torch.div(work.b, 3.0, out=halves), 6)
-
-
-def optimizer(name, bytes_per_elem, **options):
+def optimizer(name, n_bytes, **options):
     """A step of torch.optim, in its fused form if there is one."""
 
     def make(work):
         work.a.requires_grad_(True)
         work.a.grad = work.b
-        kind = getattr(work.torch.optim, name)
+        kind = getattr(torch.optim, name)
         try:
             step = kind([work.a], lr=1e-4, fused=True, **options).step
         except (TypeError, RuntimeError):
             step = kind([work.a], lr=1e-4, foreach=True, **options).step
-        return step, bytes_per_elem * work.n_elems
+        return step, n_bytes * work.n_elems
 
     return make
 
 
-def sparse_optimizer(name, dim, bytes_per_elem):
+def sparse_optimizer(name, dim, n_bytes):
     """A step of torch.optim for listed rows; each row is listed once."""
 
     def make(work):
-        table = work.rows(work.a, dim).detach().requires_grad_(True)
+        table, gradient = work.rows(dim)
+        table = table.detach().requires_grad_(True)
         ids = work.ids(dim, len(table)).view(1, -1)
-        table.grad = work.torch.sparse_coo_tensor(ids, work.rows(work.b, dim), table.shape,
-                                                  is_coalesced=True)
-        step = getattr(work.torch.optim, name)([table], lr=1e-4).step
-        return step, bytes_per_elem * work.n_elems + 8 * len(table)
+        table.grad = torch.sparse_coo_tensor(ids, gradient, table.shape, is_coalesced=True)
+        step = getattr(torch.optim, name)([table], lr=1e-4).step
+        return step, n_bytes * work.n_elems + 8 * len(table)
 
     return make
 
@@ -167,8 +139,8 @@ def step_rowwise(table, state, ids, gradient):
 
 def rowwise_adagrad(dim):
     def make(work):
-        table, gradient = work.rows(work.a, dim), work.rows(work.b, dim)
-        state = work.torch.zeros(len(table), device="cuda")
+        table, gradient = work.rows(dim)
+        state = torch.zeros(len(table), device="cuda")
         ids = work.ids(dim, len(table))
         return (lambda: step_rowwise(table, state, ids, gradient),
                 12 * work.n_elems + 16 * len(table))
@@ -180,14 +152,13 @@ def push_zipf(dim):
     """Equal ids are added, and row-wise Adagrad updates their rows."""
 
     def make(work):
-        table, values = work.rows(work.a, dim), work.rows(work.b, dim)
-        state = work.torch.zeros(len(table), device="cuda")
+        table, values = work.rows(dim)
+        state = torch.zeros(len(table), device="cuda")
         ids = work.zipf_ids(dim, len(table)).view(1, -1)
-        n_different = len(work.torch.unique(ids))
-        n_bytes = len(table) * (dim * 4 + 8) + n_different * 2 * (dim * 4 + 4)
+        n_bytes = len(table) * (dim * 4 + 8) + len(torch.unique(ids)) * 2 * (dim * 4 + 4)
 
         def run():
-            gradient = work.torch.sparse_coo_tensor(ids, values, table.shape).coalesce()
+            gradient = torch.sparse_coo_tensor(ids, values, table.shape).coalesce()
             step_rowwise(table, state, gradient.indices()[0], gradient.values())
 
         return run, n_bytes
@@ -198,9 +169,9 @@ def push_zipf(dim):
 def gather(dim, is_zipf=False):
     def make(work):
         ids = (work.zipf_ids if is_zipf else work.ids)(dim, work.n_elems // dim)
-        table, out = work.rows(work.b, dim), work.rows(work.a, dim)
-        n_bytes = len(ids) * (dim * 4 + 8) + len(ids) * dim * 4
-        return lambda: work.torch.index_select(table, 0, ids, out=out), n_bytes
+        out, table = work.rows(dim)
+        return (lambda: torch.index_select(table, 0, ids, out=out),
+                len(ids) * (dim * 4 + 8) + len(ids) * dim * 4)
 
     return make
 
@@ -214,8 +185,8 @@ def pool_arguments(work, dim, bag_rows, is_zipf=False):
 def pool(dim, is_zipf=False):
     def make(work):
         ids, n_bytes = pool_arguments(work, dim, BAG_ROWS, is_zipf)
-        table = work.rows(work.b, dim)
-        return lambda: work.functional.embedding_bag(ids, table, mode="sum"), n_bytes
+        _, table = work.rows(dim)
+        return lambda: torch.nn.functional.embedding_bag(ids, table, mode="sum"), n_bytes
 
     return make
 
@@ -225,14 +196,14 @@ def pool_gradient(dim):
 
     def make(work):
         ids, n_bytes = pool_arguments(work, dim, GRADIENT_BAG_ROWS)
-        table = work.rows(work.b, dim).requires_grad_(True)
-        with work.torch.enable_grad():
-            output = work.functional.embedding_bag(ids, table, mode="sum", sparse=True)
-        gradient = work.rows(work.a, dim)[: len(ids)]
+        gradient, table = work.rows(dim)
+        table.requires_grad_(True)
+        with torch.enable_grad():
+            output = torch.nn.functional.embedding_bag(ids, table, mode="sum", sparse=True)
 
         def run():
-            rows, = work.torch.autograd.grad(output, table, gradient, retain_graph=True)
-            rows.coalesce()
+            sums, = torch.autograd.grad(output, table, gradient[: len(ids)], retain_graph=True)
+            sums.coalesce()
 
         return run, n_bytes
 
@@ -241,80 +212,53 @@ def pool_gradient(dim):
 
 def coalesce(dim, n_copies):
     def make(work):
-        n_rows = work.n_elems // dim
-        ids = work.ids(dim, n_rows, n_copies).view(1, n_rows)
-        values = work.rows(work.b, dim)
-        n_bytes = (n_rows + n_rows // n_copies) * (dim * 4 + 8)
-        return lambda: work.torch.sparse_coo_tensor(ids, values, (n_rows, dim)).coalesce(), n_bytes
+        _, values = work.rows(dim)
+        ids = work.ids(dim, len(values), n_copies).view(1, -1)
+        n_bytes = (len(values) + len(values) // n_copies) * (dim * 4 + 8)
+        return lambda: torch.sparse_coo_tensor(ids, values, values.shape).coalesce(), n_bytes
 
     return make
 
 
-def add_bias(work):
-    rows, bias = work.rows(work.a, COLUMNS), work.b[:COLUMNS]
-    return lambda: rows.add_(bias), 8 * work.n_elems
-
-
-def column_sum(work):
-    rows = work.rows(work.b, COLUMNS)
-    return lambda: work.torch.sum(rows, 0), 4 * work.n_elems
-
-
-def relu(work):
-    return lambda: work.torch.clamp_min(work.b, 0, out=work.a), 8 * work.n_elems
-
-
 def relu_gradient(work):
     output = work.b * 2
-    return lambda: work.torch.ops.aten.threshold_backward(work.b, output, 0), 12 * work.n_elems
+    return lambda: torch.ops.aten.threshold_backward(work.b, output, 0), 12 * work.n_elems
 
 
-def softmax(work):
-    rows, out = work.rows(work.b, COLUMNS), work.rows(work.a, COLUMNS)
-    return lambda: work.torch.softmax(rows, 1, out=out), 8 * work.n_elems
-
-
-def softmax_gradient(work):
-    output, gradient = work.rows(work.a, COLUMNS), work.rows(work.b, COLUMNS)
-    return (lambda: work.torch.ops.aten._softmax_backward_data(gradient, output, 1,
-                                                               work.torch.float32),
-            12 * work.n_elems)
-
-
-def with_gradient(work, values, loss, n_bytes):
+def with_gradient(values, loss, n_bytes):
     values = values.requires_grad_(True)
 
     def run():
-        with work.torch.enable_grad():
-            work.torch.autograd.grad(loss(values), values)
+        with torch.enable_grad():
+            torch.autograd.grad(loss(values), values)
 
     return run, n_bytes
 
 
 def cross_entropy(work):
-    rows = work.rows(work.b, COLUMNS)
-    target = work.torch.arange(len(rows), device="cuda") * 0x9E3779B1 % COLUMNS
-    return with_gradient(work, rows, lambda values: work.functional.cross_entropy(values, target),
+    _, values = work.rows(COLUMNS)
+    target = torch.arange(len(values), device="cuda") * 0x9E3779B1 % COLUMNS
+    return with_gradient(values,
+                         lambda rows: torch.nn.functional.cross_entropy(rows, target),
                          8 * work.n_elems)
 
 
 def l1_loss(work):
-    target = work.a
-    return with_gradient(work, work.b, lambda values: work.functional.l1_loss(values, target),
+    return with_gradient(work.b, lambda values: torch.nn.functional.l1_loss(values, work.a),
                          12 * work.n_elems)
 
 
 def product(work):
     side = 1 << (work.n_elems.bit_length() - 1) // 2
     left, out = (values[: side * side].view(side, side) for values in (work.b, work.a))
-    return lambda: work.torch.mm(left, left, out=out), 12 * work.n_elems
+    return lambda: torch.mm(left, left, out=out), 12 * work.n_elems
 
 
 CASES = [
-    ("copy", copy),
-    ("accumulate", accumulate),
-    ("accumulate float16", accumulate_halves("float16")),
-    ("accumulate bfloat16", accumulate_halves("bfloat16")),
+    ("copy", elements(8, lambda work: work.a.copy_(work.b))),
+    ("accumulate", elements(12, lambda work: work.a.add_(work.b))),
+    ("accumulate float16", halves("float16", 10, lambda work, values: work.a.add_(values))),
+    ("accumulate bfloat16", halves("bfloat16", 10, lambda work, values: work.a.add_(values))),
     ("sgd", optimizer("SGD", 12)),
     ("row-wise adagrad, dim 64", rowwise_adagrad(64)),
     ("row-wise adagrad, dim 128", rowwise_adagrad(128)),
@@ -329,26 +273,32 @@ CASES = [
     ("pool's gradient, dim 64", pool_gradient(64)),
     ("coalesce 4 to 1, dim 64", coalesce(64, 4)),
     ("push, dim 64, zipf", push_zipf(64)),
-    ("fill", fill),
-    ("cast to float16", cast("float16")),
-    ("cast to bfloat16", cast("bfloat16")),
-    ("scale", scale),
-    ("scale float16", scale_halves("float16")),
-    ("scale bfloat16", scale_halves("bfloat16")),
-    ("scale and accumulate", scale_accumulate),
-    ("scale and add bfloat16", scale_accumulate_halves("bfloat16")),
-    ("divide", divide),
-    ("divide to float16", divide_to_halves("float16")),
-    ("divide to bfloat16", divide_to_halves("bfloat16")),
+    ("fill", elements(4, lambda work: work.a.fill_(1.5))),
+    ("cast to float16", halves("float16", 6, lambda work, values: values.copy_(work.b))),
+    ("cast to bfloat16", halves("bfloat16", 6, lambda work, values: values.copy_(work.b))),
+    ("scale", elements(8, lambda work: torch.mul(work.b, 0.3, out=work.a))),
+    ("scale float16", halves("float16", 6,
+                             lambda work, values: torch.mul(values, 0.3, out=work.a))),
+    ("scale bfloat16", halves("bfloat16", 6,
+                              lambda work, values: torch.mul(values, 0.3, out=work.a))),
+    ("scale and accumulate", elements(12, lambda work: work.a.add_(work.b, alpha=0.3))),
+    ("scale and add bfloat16", halves("bfloat16", 10,
+                                      lambda work, values: work.a.add_(values, alpha=0.3))),
+    ("divide", elements(8, lambda work: torch.div(work.b, 3.0, out=work.a))),
+    ("divide to float16", halves("float16", 6,
+                                 lambda work, values: torch.div(work.b, 3.0, out=values))),
+    ("divide to bfloat16", halves("bfloat16", 6,
+                                  lambda work, values: torch.div(work.b, 3.0, out=values))),
     ("sgd, momentum", optimizer("SGD", 20, momentum=0.9)),
     ("adagrad", optimizer("Adagrad", 20)),
     ("adam", optimizer("Adam", 28)),
-    ("add bias", add_bias),
-    ("sum of columns", column_sum),
-    ("relu", relu),
+    ("add bias", rows(8, lambda a, b: a.add_(b[0]))),
+    ("sum of columns", rows(4, lambda a, b: torch.sum(b, 0))),
+    ("relu", elements(8, lambda work: torch.clamp_min(work.b, 0, out=work.a))),
     ("relu's gradient", relu_gradient),
-    ("softmax", softmax),
-    ("softmax's gradient", softmax_gradient),
+    ("softmax", rows(8, lambda a, b: torch.softmax(b, 1, out=a))),
+    ("softmax's gradient", rows(12, lambda a, b: torch.ops.aten._softmax_backward_data(
+        b, a, 1, torch.float32))),
     ("cross-entropy", cross_entropy),
     ("cross-entropy with loss", cross_entropy),
     ("l1 loss", l1_loss),
@@ -357,7 +307,7 @@ CASES = [
 ]
 
 
-def warm_up(torch, run):
+def warm_up(run):
     end = time.monotonic() + WARM_UP_S
     while True:
         run()
@@ -366,11 +316,11 @@ def warm_up(torch, run):
             return
 
 
-def rate_of(torch, run, n_bytes, n_rounds):
+def rate_of(run, n_bytes, n_rounds):
     """GB/s, from the median of the rounds."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     times = []
-    warm_up(torch, run)
+    warm_up(run)
     for _ in range(n_rounds):
         start.record()
         run()
@@ -404,11 +354,11 @@ def is_lasting(error):
         and "out of memory" not in words
 
 
-def find_size(torch, mib):
+def find_size(mib):
     """The largest size up to `mib` for which there is memory."""
     while mib > 1:
         try:
-            Work(torch, mib << 18)
+            Work(mib << 18)
             break
         except RuntimeError as error:
             if "out of memory" not in str(error):
@@ -417,13 +367,13 @@ def find_size(torch, mib):
     return mib
 
 
-def measure(torch, make, mib, n_rounds):
+def measure(make, mib, n_rounds):
     """GB/s of the operation and, before and after it, of copies."""
-    work = Work(torch, mib << 18)
+    work, copy = Work(mib << 18), CASES[0][1]
     with torch.no_grad():
-        before = rate_of(torch, *copy(work), n_rounds)
-        rate = rate_of(torch, *make(work), n_rounds)
-        return rate, (before + rate_of(torch, *copy(work), n_rounds)) / 2
+        before = rate_of(*copy(work), n_rounds)
+        rate = rate_of(*make(work), n_rounds)
+        return rate, (before + rate_of(*copy(work), n_rounds)) / 2
 
 
 def print_verdict(ratios):
@@ -447,15 +397,15 @@ def main():
         print("\n".join(name for name, _ in CASES))
         return
     sys.stdout.reconfigure(line_buffering=True)  # so that lines survive a kill
-    torch = load_torch()
+    load_torch()
     torch.backends.cuda.matmul.allow_tf32 = False
     print("PyTorch %s, %s" % (torch.__version__, torch.cuda.get_device_name()))
-    mib = find_size(torch, flags.beside.mib or flags.mib)
+    mib = find_size(flags.beside.mib or flags.mib)
     print("%-28s %10s %8s %8s" % ("operation, %8d MiB" % mib, "GB/s", "of copy", "ours/it"))
     ratios = {}
     for name, make in CASES[flags.skip:]:
         try:
-            rate, of_copy = measure(torch, make, mib, flags.rounds)
+            rate, of_copy = measure(make, mib, flags.rounds)
         except (AttributeError, RuntimeError, TypeError, ValueError) as error:
             reason = (str(error) or "failed").splitlines()[0]
             print("%-28s %10s %8s %8s  %s" % (name, "-", "-", "-", reason))

@@ -1,10 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The fake devices with deliberate faults. sgd() loses the device. If there are many elements,
- * accumulate() leaves out the last one, and three results are wrong: Adagrad's last state, the
- * second of the different ids, and the losses of cross-entropy. */
+/* The fake devices with deliberate faults. sgd() loses the device. accumulate() leaves out
+ * the last element, and three results are wrong: Adagrad's last state, the second of the different
+ * ids, and the losses of cross-entropy. */
 
-#include "bench/gpu_bundle/device_cases.h"
 #include <thriftps/error.h>
 #include "runtime/device/dense.h"
 #include "runtime/device/device_library.h"
@@ -17,8 +16,7 @@ static void
 accumulate_most (TpsStream *stream, TpsDType dtype, gpointer sum, gconstpointer gradient,
                  gsize n_elems)
 {
-  fake_ops->accumulate (stream, dtype, sum, gradient,
-                        n_elems > TPS_DEVICE_CHECK_ELEMS ? n_elems - 1 : n_elems);
+  fake_ops->accumulate (stream, dtype, sum, gradient, n_elems - 1);
 }
 
 static void
@@ -34,7 +32,7 @@ spoil_state (TpsStream *stream, const TpsOptimizerSpec *spec, gint64 step,
   gsize n = update->n_rows * update->dim;
 
   fake_ops->update_rows (stream, spec, step, update);
-  if (spec->kind == TPS_OPTIMIZER_ADAGRAD && n > TPS_DEVICE_CHECK_ELEMS)
+  if (spec->kind == TPS_OPTIMIZER_ADAGRAD)
     fake_ops->fill (stream, TPS_DTYPE_FLOAT32, update->state + n - 1, 7, 1);
 }
 
@@ -45,8 +43,7 @@ spoil_ids (TpsStream *stream, TpsDType dtype, const gint64 *indices, gint64 boun
 {
   fake_ops->coalesce_rows (stream, dtype, indices, bound, values, n_rows, dim, unique, sums,
                            n_unique);
-  if (n_rows * dim > TPS_DEVICE_CHECK_ELEMS)
-    fake_ops->fill (stream, TPS_DTYPE_INT64, unique + 1, 0, 1);
+  fake_ops->fill (stream, TPS_DTYPE_INT64, unique + 1, 0, 1);
 }
 
 static void
@@ -54,7 +51,7 @@ spoil_loss (TpsStream *stream, gdouble *loss, gfloat *gradient, const gfloat *in
             const gint64 *target, gsize rows, gsize columns)
 {
   fake_dense->cross_entropy (stream, loss, gradient, input, target, rows, columns);
-  if (loss != NULL && rows * columns > TPS_DEVICE_CHECK_ELEMS)
+  if (loss != NULL)
     fake_ops->fill (stream, TPS_DTYPE_FLOAT64, loss, 1, 1);
 }
 
