@@ -167,18 +167,3 @@ tps_bench_configuration_clear (TpsBenchConfiguration *configuration)
   g_clear_pointer (&configuration->class_name, g_free);
   g_clear_pointer (&configuration->arguments, g_variant_unref);
 }
-
-gchar **
-tps_bench_configuration_list (const gchar *built_in)
-{
-  g_autoptr (JsonParser) parser = json_parser_new ();
-  g_autoptr (GPtrArray) names = g_ptr_array_new ();
-  JsonObject *root = parse (parser, NULL, built_in, NULL);
-  GList *members = root != NULL ? json_object_get_members (root) : NULL;
-
-  for (GList *at = members; at != NULL; at = at->next)
-    g_ptr_array_add (names, g_strdup (at->data));
-  g_list_free (members);
-  g_ptr_array_add (names, NULL);
-  return (gchar **) g_ptr_array_free (g_steal_pointer (&names), FALSE);
-}

@@ -33,9 +33,6 @@ GVariant *tps_bench_arguments_load (const gchar *path, const gchar *class_name,
 /* Frees the contents. */
 void tps_bench_configuration_clear (TpsBenchConfiguration *configuration);
 
-/* Returns the ids of the built-in text, ended by NULL. The caller owns the result. */
-gchar **tps_bench_configuration_list (const gchar *built_in);
-
 /* The built-in files, generated from bench/parameter_server/configurations. */
 extern const gchar tps_bench_data_configurations[];
 extern const gchar tps_bench_model_configurations[];

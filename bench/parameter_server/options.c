@@ -2,13 +2,18 @@
 
 #include "bench/parameter_server/options.h"
 
-#include "bench/parameter_server/experiments.h"
-#include "bench/parameter_server/list.h"
 #include "bench/process/reachable.h"
 #include "runtime/trainer/pass/partition.h"
 #include "runtime/device/backend.h"
 #include "runtime/device/device_library.h"
 #include "runtime/base/error.h"
+#include "runtime/server/averaging/server_kind.h"
+#include "runtime/trainer/compress/compression.h"
+#include "runtime/trainer/nn/dataset.h"
+#include "runtime/trainer/nn/model.h"
+#include "runtime/trainer/pass/pass.h"
+#include "runtime/trainer/ports/hook.h"
+#include "runtime/trainer/ports/process_group.h"
 
 #define LEARNING_RATE 1e-4 /* as in the originals */
 #define PIECE_KIB 128      /* KiB of a piece, for trainers and servers on several hosts */
@@ -16,10 +21,6 @@
 #define FIELD(name) G_STRUCT_OFFSET (TpsBenchOptions, name)
 
 static const TpsFlag roles[] = {
-  { "experiment", G_OPTION_ARG_STRING, FIELD (experiment),
-    "one of the originals' experiments, such as ddp_cpu_rpc (shown by --list); other flags override "
-    "its values",
-    "NAME" },
   { "ntrainer", G_OPTION_ARG_INT, FIELD (ntrainer), "CPU trainers (2; 0 with CUDA trainers)", "N",
     TPS_FLAGS_NOT_GIVEN, 0, 1024 },
   { "ncudatrainer", G_OPTION_ARG_INT, FIELD (ncudatrainer), "trainers that compute on a GPU (0)",
@@ -109,8 +110,6 @@ static const TpsFlag output[] = {
   { "peer-transport", G_OPTION_ARG_STRING, FIELD (peer_transport),
     "the peer's: default (shared memory where it can) or tcp (default)", "KIND", .text = "default",
     .words = "default tcp", .is_silent = TRUE },
-  { "list", G_OPTION_ARG_NONE, FIELD (list), "print the possible values of flags",
-    .is_silent = TRUE },
   { NULL },
 };
 
@@ -125,46 +124,6 @@ const TpsCommandLine tps_bench_command_line = {
     { tps_run_flags, FIELD (run) },
     { output, 0 } },
 };
-
-/* Sets the options that other flags have not set. Given numbers of trainers (or of servers) replace
- * those of the experiment. */
-static void
-fill_from (TpsBenchOptions *o, const TpsExperiment *experiment)
-{
-  if (o->ntrainer == TPS_FLAGS_NOT_GIVEN && o->ncudatrainer == TPS_FLAGS_NOT_GIVEN)
-    {
-      o->ntrainer = experiment->ntrainer;
-      o->ncudatrainer = experiment->ncudatrainer;
-    }
-  if (o->nserver == TPS_FLAGS_NOT_GIVEN && o->ncudaserver == TPS_FLAGS_NOT_GIVEN)
-    {
-      o->nserver = experiment->nserver;
-      o->ncudaserver = experiment->ncudaserver;
-    }
-  tps_flags_default_to (&o->ddp_hook, experiment->ddp_hook);
-  tps_flags_default_to (&o->server, experiment->server);
-  tps_flags_default_to (&o->backend, experiment->backend);
-  tps_flags_default_to (&o->data, experiment->data);
-  tps_flags_default_to (&o->model, experiment->model);
-  tps_flags_default_number (&o->world.rpc_timeout, experiment->rpc_timeout);
-  tps_flags_default_number (&o->epochs, experiment->epochs);
-  tps_flags_default_number (&o->batch_size, experiment->batch_size);
-}
-
-static gboolean
-take_experiment (TpsBenchOptions *o, GError **error)
-{
-  const TpsExperiment *experiment;
-
-  if (o->experiment == NULL)
-    return TRUE;
-  if (o->run.smoke)
-    return tps_flags_refuse ("experiment", o->experiment, "no --smoke with it", error);
-  experiment = tps_experiment_find (o->experiment, error);
-  if (experiment != NULL)
-    fill_from (o, experiment);
-  return experiment != NULL;
-}
 
 /* Sets the numbers of roles. If only one kind of trainers (or of servers) is given, the number of
  * the other kind is 0. */
@@ -244,16 +203,6 @@ check_devices (const TpsBenchOptions *o, GError **error)
   return FALSE;
 }
 
-static gboolean
-check_cuda (const TpsBenchOptions *o, GError **error)
-{
-  if (check_devices (o, error))
-    return TRUE;
-  if (o->experiment != NULL)
-    g_prefix_error (error, "--experiment=%s needs a GPU: ", o->experiment);
-  return FALSE;
-}
-
 /* In the layout of the originals, each trainer must have a server of its own kind. */
 static gboolean
 check_kinds (const TpsBenchOptions *o, GError **error)
@@ -290,7 +239,7 @@ check_world (const TpsBenchOptions *o, GError **error)
   gboolean needs_servers = g_str_equal (o->ddp_hook, "rpc_hook")
                            || g_str_equal (o->ddp_hook, "sparse_rpc_hook");
 
-  if (!check_cuda (o, error))
+  if (!check_devices (o, error))
     return FALSE;
   if (tps_bench_options_count_trainers (o) == 0)
     return tps_flags_refuse ("ntrainer", "0", "at least one trainer", error);
@@ -345,8 +294,7 @@ is_on_one_host (const TpsWorld *world)
 static gboolean
 finish (TpsBenchOptions *o, GError **error)
 {
-  if (!tps_world_read_environment (&o->world, error) || !take_experiment (o, error)
-      || !take_seeds (o, error))
+  if (!tps_world_read_environment (&o->world, error) || !take_seeds (o, error))
     return FALSE;
   fill_defaults (o);
   o->world.n_trainers = tps_bench_options_count_trainers (o);
@@ -362,7 +310,7 @@ tps_bench_options_parse (TpsBenchOptions *o, gint argc, gchar **argv, GError **e
 {
   tps_world_init (&o->world, "parameter_server", "server");
   return tps_command_line_parse (&tps_bench_command_line, o, argc, argv, &o->world.given, error)
-         && (o->list || finish (o, error));
+         && finish (o, error);
 }
 
 void
@@ -370,4 +318,96 @@ tps_bench_options_clear (TpsBenchOptions *o)
 {
   tps_command_line_clear (&tps_bench_command_line, o);
   g_clear_pointer (&o->world.given, g_strfreev);
+}
+
+/* -- names -- */
+
+/* Lists the trainers that train on given batches, because this program distributes batches. */
+static const gchar **
+list_trainers (void)
+{
+  const gchar **names = tps_trainer_class_list ();
+  guint n = 0;
+
+  for (guint i = 0; names[i] != NULL; i++)
+    if (!tps_trainer_class_find (names[i], NULL)->makes_batches)
+      names[n++] = names[i];
+  names[n] = NULL;
+  return names;
+}
+
+static gboolean
+check_trainer (const gchar *name, GError **error)
+{
+  const TpsTrainerClass *klass = tps_trainer_class_find (name, NULL);
+  g_autofree const gchar **names = NULL;
+  g_autofree gchar *known = NULL;
+
+  if (klass != NULL && !klass->makes_batches)
+    return TRUE;
+  names = list_trainers ();
+  known = g_strjoinv (", ", (gchar **) (gsize) names);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "%s \"%s\"; known: %s",
+               klass == NULL ? "unknown trainer"
+                             : "this program distributes batches, which are not used by",
+               name, known);
+  return FALSE;
+}
+
+static gboolean
+check (const gchar *flag, gboolean is_known, GError **error)
+{
+  if (!is_known)
+    g_prefix_error (error, "--%s: ", flag);
+  return is_known;
+}
+
+/* Checks the backend. The launcher checks its library, too, because trainers would report a missing
+ * library too late. */
+static gboolean
+check_backend (const TpsBenchOptions *o, GError **error)
+{
+  const TpsHook *hook = tps_hook_find (o->ddp_hook, NULL);
+
+  if (o->world.rank < 0 && tps_bench_options_count_trainers (o) > 1
+      && (hook->needs & TPS_HOOK_NEEDS_GROUP) != 0)
+    return tps_process_group_check_usable (o->backend, error);
+  return tps_process_group_check_backend (o->backend, error);
+}
+
+gboolean
+tps_bench_check_names (const TpsBenchOptions *o, const gchar *data_class, const gchar *model_class,
+                       GError **error)
+{
+  TpsCompression compression;
+
+  return check ("data", tps_data_class_find (data_class, error) != NULL, error)
+         && check ("model", tps_model_class_find (model_class, error) != NULL, error)
+         && check ("trainer", check_trainer (o->trainer, error), error)
+         && check ("server", tps_server_kind_find (o->server, error) != NULL, error)
+         && check ("ddp-hook", tps_hook_find (o->ddp_hook, error) != NULL, error)
+         && check ("compress", tps_compression_parse (o->compress, &compression, error), error)
+         && check ("hook-state", tps_hook_state_class_find (o->hook_state, error) != NULL, error)
+         && check ("create-ddp-model",
+                   tps_ddp_model_maker_find (o->create_ddp_model, error) != NULL, error)
+         && check ("create-criterion", tps_criterion_find (o->create_criterion, error) != NULL,
+                   error)
+         && check ("iteration-step", tps_iteration_step_find (o->iteration_step, error) != NULL,
+                   error)
+         && check ("preprocess-data", tps_preprocess_find (o->preprocess_data, error) != NULL,
+                   error)
+         && check ("backend", check_backend (o, error), error);
+}
+
+gchar **
+tps_bench_list_classes (void)
+{
+  g_autofree const gchar **trainers = tps_trainer_class_list ();
+  g_autofree const TpsServerKind **kinds = tps_server_kind_list ();
+  g_autoptr (GStrvBuilder) names = g_strv_builder_new ();
+
+  g_strv_builder_addv (names, (const char **) trainers);
+  for (guint i = 0; kinds[i] != NULL; i++)
+    g_strv_builder_add (names, kinds[i]->name);
+  return g_strv_builder_end (names);
 }

@@ -17,9 +17,7 @@ typedef struct
 {
   TpsRunFlags run;
   TpsWorld world;
-  gboolean list; /* print the possible values of flags; the other fields are not complete */
 
-  gchar *experiment; /* NULL = none */
   gchar *trainer;
   gint ntrainer;
   gint ncudatrainer;
@@ -70,6 +68,16 @@ guint tps_bench_options_count_servers (const TpsBenchOptions *options);
 
 /* The flags, for tps_command_line_describe(). */
 extern const TpsCommandLine tps_bench_command_line;
+
+/* Checks that all names in `options`, and the classes of its data and model ids, are known and
+ * usable on this machine. Errors: NOT_FOUND, with the flag and its possible values; UNAVAILABLE,
+ * with the flag and the missing library or device. */
+gboolean tps_bench_check_names (const TpsBenchOptions *options, const gchar *data_class,
+                                const gchar *model_class, GError **error);
+
+/* Returns the names of all trainer and server classes, which configuration files may contain, ended
+ * by NULL. The caller owns the result. */
+gchar **tps_bench_list_classes (void);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsBenchOptions, tps_bench_options_clear)
 

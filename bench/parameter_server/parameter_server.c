@@ -8,7 +8,7 @@
 #include <json-glib/json-glib.h>
 
 #include "bench/parameter_server/configuration.h"
-#include "bench/parameter_server/list.h"
+#include "bench/parameter_server/options.h"
 #include "bench/world/program.h"
 #include "plugin/client/stubs.h"
 #include "runtime/trainer/pass/partition.h"
@@ -291,8 +291,6 @@ main (gint argc, gchar **argv)
   tps_benchmark_init ();
   if (!tps_bench_options_parse (o, argc, argv, &error))
     status = tps_benchmark_refuse ("parameter_server", error);
-  else if (o->list)
-    tps_bench_print_list ();
   else
     {
       /* In the layout of the originals, the trainers of different servers diverge. */

@@ -8,8 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "bench/parameter_server/list.h"
-
 namespace {
 
 const char *const kVariables[] = { "RANK",

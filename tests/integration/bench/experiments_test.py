@@ -3,7 +3,6 @@
 divide evenly."""
 
 import json
-import os
 
 import experiments
 import junit
@@ -37,30 +36,7 @@ THIN = {"Thin": {"model_class": "DummyModel", "configurations": {
     "dense_layers_count": 1, "sparse": True}}}
 
 
-# --experiment=NAME and other flags: (values in use, batches of each trainer in a pass).
-NAMED = {
-    "--experiment=ddp_cpu_rpc": (
-        {"ddp-hook": "rpc_hook", "backend": "gloo", "ntrainer": "2", "nserver": "1",
-         "server": "AverageParameterServer", "rpc-timeout": "30", "epochs": "10",
-         "batch-size": "10", "data": "DummyData100", "model": "DummyModelSparse100"}, [50, 50]),
-    "--experiment=ddp_batch_cpu_rpc --data=DummyData2": (
-        {"ddp-hook": "rpc_hook", "server": "AverageBatchParameterServer", "epochs": "10",
-         "batch-size": "10", "data": "DummyData2"}, [50, 50]),
-    "--experiment=ddp_cpu_rpc --ntrainer=1 --epochs=2 --rpc-timeout=9": (
-        {"ntrainer": "1", "nserver": "1", "epochs": "2", "rpc-timeout": "9", "batch-size": "10"},
-        [20]),
-}
-
-
 class Experiments(experiments.TestCase):
-
-    def test_by_name(self):
-        for flags, (values, batches) in NAMED.items():
-            with self.subTest(flags=flags):
-                self.check(flags, batches)
-                with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
-                    used = json.load(file)["flags"]
-                self.assertEqual({name: used[name] for name in values}, values)
 
     def test_historic(self):
         self.check_all(EXPERIMENTS)

@@ -18,8 +18,6 @@ EXPERIMENTS = {
         "--ddp_hook=hybrid_hook --backend=multi --ntrainer=2 --nserver=0 --data=DummyData "
         "--model=DummyModelSparse "
         "--rpc_timeout=120 --epochs=1 --batch_size=32 " + LAST_SCRIPTS, [16, 16]),
-    "--experiment": ("--experiment=ddp_gloo_allreduce", [16, 16]),
-    "--experiment, both backends": ("--experiment=ddp_gloo_nccl_allreduce", [16, 16]),
     # The data of these scripts with the batch size of the older ones: 103 batches, which two
     # trainers cannot share evenly.
     "ddp_cpu_rpc, 1024 samples": (

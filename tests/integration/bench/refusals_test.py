@@ -41,7 +41,6 @@ FLAGS = [
     ("--torch-seed=3 --seed=4", "--torch-seed=3", "--seed=4"),
     ("--trainer=DdpRpcTrainer", "--trainer", "DdpRpcTrainer", "known: DdpTrainer"),
     ("--trainer=BatchUpdateTrainer", "--trainer", "BatchUpdateTrainer", "known: DdpTrainer"),
-    ("--experiment=ddp_cpu_rpc", "--experiment=ddp_cpu_rpc", "--smoke"),
     ("--transport=pigeon", "--transport=pigeon", "unix", "tcp"),
     ("--reduce=max", "--reduce=max", "mean", "sum"),
     ("--partition=rows", "--partition=rows", "size", "trainers"),
@@ -161,18 +160,6 @@ class Refusals(launcher.TestCase):
         self.assert_refused(result, "--backend", "nccl", "CUDA", "gloo")
         self.assertEqual(result.stdout, "")
         self.run_well("--smoke", "--backend=nccl")  # rpc_hook uses no group
-
-    def test_experiments_that_need_a_gpu_say_so(self):
-        names = dict(line.split(": ") for line in self.run_well("--list").stdout.splitlines())
-        with_gpu = names["--experiment, with a GPU"].split()
-        self.assertEqual(len(with_gpu), 7)
-        for name in with_gpu:
-            with self.subTest(name=name):
-                self.assert_refused(self.run_world("--experiment=" + name,
-                                                   THRIFTPS_CUDA_LIBRARY="none"),
-                                    "--experiment=%s needs a GPU: " % name, "no CUDA device")
-        self.assert_refused(self.run_world("--experiment=ddp_mpi"), "ddp_mpi", "ddp_cpu_rpc",
-                            "ddp_cuda_rpc")
 
     def test_a_port_in_use(self):
         with socket.socket() as taken:
