@@ -65,57 +65,28 @@ static const struct
   [TPS_ALL_REDUCE_MEMORY] = { "memory", "limit" },
 };
 
-static const gchar *
-kind_name (Kind kind)
-{
-  return kinds[kind].name;
-}
-
 /* -- processes -- */
-
-static GStrv
-make_argv (Kind kind, guint rank, guint size, const gchar *store, GError **error)
-{
-  g_autoptr (GStrvBuilder) argv = g_strv_builder_new ();
-  g_autofree gchar *found = kind == TPS_ALL_REDUCE_PYTORCH
-                                ? tps_bench_find_file (PEER_SCRIPT, error)
-                                : tps_bench_find_program ();
-  g_autofree gchar *role_flag = g_strdup_printf ("--role=%s", kinds[kind].role);
-  g_autofree gchar *rank_flag = g_strdup_printf ("--rank=%u", rank);
-  g_autofree gchar *size_flag = g_strdup_printf ("--ranks=%u", size);
-  g_autofree gchar *store_flag = g_strdup_printf ("--store=%s", store);
-
-  if (found == NULL)
-    return NULL;
-  if (kind == TPS_ALL_REDUCE_PYTORCH)
-    g_strv_builder_add_many (argv, tps_bench_find_python (), found, rank_flag, size_flag,
-                             store_flag, NULL);
-  else
-    g_strv_builder_add_many (argv, found, role_flag, rank_flag, size_flag, store_flag, NULL);
-  return g_strv_builder_end (argv);
-}
-
-static void
-free_child (gpointer child)
-{
-  tps_child_free (child);
-}
 
 static gboolean
 start_child (System *system, TpsSupervisor *supervisor, guint rank, guint size, const gchar *store,
              GError **error)
 {
-  g_auto (GStrv) argv = make_argv (system->kind, rank, size, store, error);
+  gboolean is_peer = system->kind == TPS_ALL_REDUCE_PYTORCH;
+  g_autofree gchar *found = is_peer ? tps_bench_find_file (PEER_SCRIPT, error)
+                                    : tps_bench_find_program ();
   g_autofree gchar *name = g_strdup_printf ("%s, rank %u", kinds[system->kind].name, rank);
+  g_auto (GStrv) argv = NULL;
   TpsChild *child;
 
-  if (argv == NULL)
+  if (found == NULL)
     return FALSE;
+  argv = tps_argv_format (
+      "%s\n%s\n%s%s\n--rank=%u\n--ranks=%u\n--store=%s", is_peer ? tps_bench_find_python () : "",
+      found, is_peer ? "" : "--role=", is_peer ? "" : kinds[system->kind].role, rank, size, store);
   child = tps_child_start (supervisor, name, argv, error);
-  if (child == NULL)
-    return FALSE;
-  g_ptr_array_add (system->children, child);
-  return TRUE;
+  if (child != NULL)
+    g_ptr_array_add (system->children, child);
+  return child != NULL;
 }
 
 /* Receives the first line of each rank, such as "torch 1.13.0". */
@@ -150,7 +121,7 @@ system_start (TpsSupervisor *supervisor, Kind kind, guint size, const gchar *sto
   gboolean ok = TRUE;
 
   system->kind = kind;
-  system->children = g_ptr_array_new_with_free_func (free_child);
+  system->children = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_child_free);
   for (guint rank = 0; ok && rank < n_children; rank++)
     ok = start_child (system, supervisor, rank, size, store, error);
   if (ok && (kind != TPS_ALL_REDUCE_PYTORCH || receive_versions (system, error)))
@@ -159,31 +130,7 @@ system_start (TpsSupervisor *supervisor, Kind kind, guint size, const gchar *sto
   return NULL;
 }
 
-/* Returns the kind of the system. */
-static Kind
-system_get_kind (const System *system)
-{
-  return system->kind;
-}
-
-/* Returns the PyTorch version; NULL for other systems. */
-static const gchar *
-system_get_version (const System *system)
-{
-  return system->version;
-}
-
 /* -- orders -- */
-
-static gdouble
-parse_answer (const System *system, const gchar *answer, GError **error)
-{
-  if (g_str_has_prefix (answer, "ok "))
-    return g_ascii_strtod (answer + strlen ("ok "), NULL);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "%s: %.300s", kinds[system->kind].name,
-               answer);
-  return -1;
-}
 
 /* Returns the seconds of one all-reduce of `n_bytes`, a mean over all calls, on the slowest rank;
  * negative with an error. */
@@ -198,8 +145,7 @@ system_run (System *system, gsize n_bytes, guint n_calls, GError **error)
       return -1;
   for (guint i = 0; i < system->children->len; i++)
     {
-      g_autofree gchar *answer = tps_child_receive (system->children->pdata[i], error);
-      gdouble seconds = answer == NULL ? -1 : parse_answer (system, answer, error);
+      gdouble seconds = tps_child_receive_seconds (system->children->pdata[i], NULL, error);
 
       if (seconds < 0)
         return -1;
@@ -284,8 +230,8 @@ start_system (AllReduce *bench, TpsBenchRun *run, Kind kind, GError **error)
 static gboolean
 start_systems (AllReduce *bench, TpsBenchRun *run, GError **error)
 {
-  TpsFigureLimit tcp = { .name = kind_name (TPS_ALL_REDUCE_TCP), .title = "of tcp" };
-  TpsFigureLimit memory = { .name = kind_name (TPS_ALL_REDUCE_MEMORY),
+  TpsFigureLimit tcp = { .name = kinds[TPS_ALL_REDUCE_TCP].name, .title = "of tcp" };
+  TpsFigureLimit memory = { .name = kinds[TPS_ALL_REDUCE_MEMORY].name,
                             .title = "of memory",
                             .version = "sums in memory that all threads map" };
   TpsFigureLimit pytorch = { .name = PEER, .title = "of torch" };
@@ -298,7 +244,7 @@ start_systems (AllReduce *bench, TpsBenchRun *run, GError **error)
     return FALSE;
   tps_figures_add_limit (bench->figures, &tcp);
   tps_figures_add_limit (bench->figures, &memory);
-  pytorch.version = system_get_version (bench->systems->pdata[bench->systems->len - 1]);
+  pytorch.version = ((System *) bench->systems->pdata[bench->systems->len - 1])->version;
   if (flags.run.peer != NULL)
     {
       tps_figures_add_limit (bench->figures, &pytorch);
@@ -353,7 +299,7 @@ run_task (gpointer bench, gpointer system, gpointer size, gboolean is_warm_up, G
   if (seconds < 0)
     return FALSE;
   if (!is_warm_up)
-    tps_figures_add (((AllReduce *) bench)->figures, kind_name (system_get_kind (system)), title,
+    tps_figures_add (((AllReduce *) bench)->figures, kinds[((System *) system)->kind].name, title,
                      &rate, (gdouble) n_bytes / seconds / 1e9);
   return TRUE;
 }
@@ -368,16 +314,14 @@ add_row (AllReduce *bench, TpsEngine *engine, gsize n_bytes)
   tps_engine_begin_row (engine);
   for (guint i = 0; i < bench->systems->len; i++)
     {
-      TpsTask task = { .title = title,
-                       .run = run_task,
-                       .bench = bench,
-                       .system = bench->systems->pdata[i],
-                       .row = size };
+      TpsTask task = {
+        .run = run_task, .bench = bench, .system = bench->systems->pdata[i], .row = size
+      };
 
       task.measured_s = choose_n_calls (n_bytes)
                         * (USUAL_CALL_S + (gdouble) n_bytes / USUAL_BYTES_PER_S);
       task.warm_up_s = MIN (task.measured_s, USUAL_WARM_UP_S);
-      tps_engine_add (engine, &task);
+      tps_engine_add (engine, &task, "%s", title);
     }
 }
 
@@ -409,12 +353,6 @@ stop (gpointer user_data)
   g_clear_pointer (&bench->plugin, tps_plugin_free);
 }
 
-static void
-free_system (gpointer system)
-{
-  system_free (system);
-}
-
 static gint
 run_benchmark (void)
 {
@@ -424,7 +362,7 @@ run_benchmark (void)
     .stop = stop,
     .style = &style,
   };
-  AllReduce bench = { .systems = g_ptr_array_new_with_free_func (free_system) };
+  AllReduce bench = { .systems = g_ptr_array_new_with_free_func ((GDestroyNotify) system_free) };
   gint status = tps_benchmark_run (&benchmark, &flags.run, &bench);
 
   g_ptr_array_unref (bench.systems);

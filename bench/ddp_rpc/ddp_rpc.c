@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "bench/ddp_rpc/epoch_report.h"
-#include "bench/ddp_rpc/growth.h"
 #include "bench/process/flags.h"
 #include "bench/process/python.h"
 #include "bench/report/report.h"
@@ -16,7 +15,6 @@
 #include "plugin/client/stubs.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
-#include "runtime/base/error.h"
 #include "runtime/embedding/table_spec.h"
 #include "runtime/tensor/optimizer.h"
 #include "runtime/trainer/ddp_rpc/bag_batches.h"
@@ -404,7 +402,7 @@ load (gpointer user_data, G_GNUC_UNUSED GError **error)
   if (!o->growth)
     return TRUE;
   tps_growth_init (&work->growth, (gsize) o->number_ps * (gsize) o->embedding_dim * sizeof (gfloat),
-                   tps_growth_get_available_bytes ());
+                   tps_bench_get_available_bytes ());
   o->run.repeats = (gint) work->growth.rows->len;
   return TRUE;
 }

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Click logs, synthetic and of files. */
+/* Synthetic click logs. */
 
 #pragma once
 
@@ -71,56 +71,6 @@ void tps_synthetic_log_init (TpsSyntheticLog *log, const TpsClickShape *shape, g
  * the Zipf distribution over the table. Thread: any. */
 void tps_synthetic_log_fill (const TpsSyntheticLog *log, guint64 first, TpsClickBatch *batch);
 
-/* -- criteo log -- */
-
-/* Reads the public Criteo format. A line has 40 fields, separated by tabs: a label (0 or 1), 13
- * decimal integers, and 26 hexadecimal numbers of up to 8 digits. Integers and hexadecimal numbers
- * may be missing (empty). A dense feature is ln (1 + max (integer, 0)), as in DLRM; it is 0 for a
- * missing integer. An id is the hexadecimal number modulo the rows of its table; it is 0 for a
- * missing number. */
-
-/* bytes with the newline; lines of the public data are below 400 */
-#define TPS_CRITEO_MAX_LINE 1024
-
-typedef struct TpsCriteoLog TpsCriteoLog;
-
-/* Opens a file. The caller owns the result. Errors: NOT_FOUND (the file cannot be opened),
- * INVALID_ARGUMENT (a shape whose bags have several ids). */
-TpsCriteoLog *tps_criteo_log_open (const gchar *path, const TpsClickShape *shape, GError **error);
-void tps_criteo_log_free (TpsCriteoLog *log);
-
-/* Fills `batch` with the next lines. After the last line, continues with the first line. Errors:
- * INVALID_ARGUMENT, for a bad value with its file, line and field, as in "clicks.tsv:17: field 3:
- * …"; for an empty file; for a file that cannot be read. */
-gboolean tps_criteo_log_read (TpsCriteoLog *log, TpsClickBatch *batch, GError **error);
-
-/* Skips `n_samples` lines without parsing them. Errors: as above, but fields are not checked. */
-gboolean tps_criteo_log_skip (TpsCriteoLog *log, guint64 n_samples, GError **error);
-
-/* -- click log -- */
-
-/* The samples of a run by their numbers, from a file or synthetic. */
-
-/* A log of either kind. */
-typedef struct
-{
-  TpsSyntheticLog synthetic;
-  TpsCriteoLog *file; /* NULL = synthetic */
-  guint64 position;   /* the number of the next sample of the file */
-} TpsClickLog;
-
-/* Initialises a log in the caller's storage. `path` is NULL for synthetic samples. `synthetic` is
- * copied; its shape also applies to files. Errors: those of tps_criteo_log_open(). */
-gboolean tps_click_log_init (TpsClickLog *log, const TpsSyntheticLog *synthetic, const gchar *path,
-                             GError **error);
-void tps_click_log_clear (TpsClickLog *log);
-
-/* Fills `batch`, which must have been initialised, with the samples from number `first` on. `first`
- * must not decrease from call to call. Errors: those of the file. */
-gboolean tps_click_log_read (TpsClickLog *log, guint64 first, TpsClickBatch *batch, GError **error);
-
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsClickBatch, tps_click_batch_clear)
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsCriteoLog, tps_criteo_log_free)
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsClickLog, tps_click_log_clear)
 
 G_END_DECLS

@@ -28,8 +28,6 @@ static const TpsFlag flags[] = {
     TPS_FLAGS_ABOVE_0 },
   { "multi-hot", G_OPTION_ARG_INT64, FIELD (multi_hot),
     "ids of a bag of the six largest tables (1)", "N", 1, 1, 1000 },
-  { "data", G_OPTION_ARG_FILENAME, FIELD (data),
-    "samples in Criteo's public TSV format instead of synthetic ones", "FILE" },
   { "optimizer", G_OPTION_ARG_STRING, FIELD (optimizer),
     "of the tables: sgd, adagrad, rowwise-adagrad, adam or ftrl (rowwise-adagrad); the dense "
     "layers' is SGD",
@@ -42,9 +40,6 @@ static const TpsFlag flags[] = {
     TPS_TABLE_STEPS_MAX_STALENESS },
   { "no-prefetch", G_OPTION_ARG_NONE, FIELD (no_prefetch),
     "look up the rows of a step when it begins, not during the step before" },
-  { "plain", G_OPTION_ARG_NONE, FIELD (plain),
-    "look up and push all ids of the bags when they are needed: no prefetch, and equal ids are not "
-    "combined" },
   { "transport", G_OPTION_ARG_STRING, FIELD (transport), "unix (with shared memory) or tcp (unix)",
     "NAME", .text = "unix", .words = "unix tcp" },
   { "no-reference", G_OPTION_ARG_NONE, FIELD (no_reference),
@@ -102,12 +97,8 @@ tps_dlrm_options_parse (TpsDlrmOptions *o, gint argc, gchar **argv, GError **err
   tps_flags_default_number (&o->run.repeats, o->run.smoke ? 1 : 5);
   if (o->run.smoke)
     make_small (o);
-  if (o->data != NULL && o->multi_hot > 1)
-    return tps_flags_refuse ("multi-hot", "above 1", "1 with --data", error);
   if (o->run.peer != NULL && o->table_optimizer.kind == TPS_OPTIMIZER_FTRL)
     return tps_flags_refuse ("optimizer", o->optimizer, "another one with --peer", error);
-  if (o->plain && o->staleness > 0)
-    return tps_flags_refuse ("staleness", "above 0", "0 with --plain", error);
   tps_click_shape_init (&o->shape, o->scale, (gsize) o->multi_hot);
   return TRUE;
 }

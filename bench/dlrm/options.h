@@ -25,8 +25,8 @@ typedef struct
   gint n_trainers, n_servers, n_threads, staleness;
   gint64 batch, steps, dim, multi_hot, seed;
   gdouble scale, exponent, lr;
-  gchar *ids, *data, *optimizer, *transport;
-  gboolean no_prefetch, plain, no_reference;
+  gchar *ids, *optimizer, *transport;
+  gboolean no_prefetch, no_reference;
   gchar **given; /* the command line, for child processes */
 
   /* For child processes. */

@@ -6,16 +6,6 @@
 
 #include "runtime/base/error.h"
 
-const gchar *
-tps_dlrm_phase_name (TpsDlrmPhase phase)
-{
-  static const gchar *const names[TPS_DLRM_N_PHASES] = {
-    "ids", "lookup", "forward", "backward", "average", "push", "step",
-  };
-
-  return names[phase];
-}
-
 void
 tps_dlrm_pass_init (TpsDlrmPass *pass)
 {

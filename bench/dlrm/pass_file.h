@@ -24,13 +24,10 @@ typedef enum
 
 #define TPS_DLRM_N_PHASES 7
 
-/* Returns the name of a phase, such as "lookup". Static. */
-const gchar *tps_dlrm_phase_name (TpsDlrmPhase phase);
-
 /* The measurements of one pass. */
 typedef struct
-{                      /* milliseconds */
-  GArray *times;       /* of gdouble [n_steps, TPS_DLRM_N_PHASES] */
+{
+  GArray *times;       /* of gdouble [n_steps, TPS_DLRM_N_PHASES], milliseconds */
   GArray *predictions; /* of TpsPrediction */
 } TpsDlrmPass;
 

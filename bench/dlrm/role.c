@@ -8,6 +8,7 @@
 #include "bench/dlrm/click_log.h"
 #include "bench/dlrm/options.h"
 #include "bench/dlrm/pass_file.h"
+#include "bench/served/served.h"
 #include "plugin/client/remote_store.h"
 #include "plugin/client/remote_tables.h"
 #include "runtime/base/error.h"
@@ -28,8 +29,8 @@
  * meeting_arrive() and meeting_wait() do nothing. */
 typedef struct
 {
-  TpsProcessGroup *group; /* borrowed */ /* the operand of the all-reduce */
-  gfloat number;
+  TpsProcessGroup *group; /* borrowed */
+  gfloat number;          /* the operand of the all-reduce */
   TpsMutex lock;
   TpsCond ended;
   gboolean is_pending; /* guarded by the lock during a meeting, like the next field */
@@ -175,132 +176,8 @@ exchange_changes (Meeting *meeting, TpsTableSteps *steps, guint n_tables, GError
   return TRUE;
 }
 
-/* Direct calls to the tables: the lookup of the pooled vectors of a batch, and the push of their
- * gradients, both with all ids of the bags. The single process uses them, and trainers with
- * --plain. */
-
-/* The calls and their memory. */
-typedef struct
-{
-  TpsClickShape shape;
-  gsize dim;
-  gint64 *offsets[TPS_CLICK_TABLES]; /* [max_samples] */ /* i * bag_length */
-  gfloat *gradients;                                     /* of all pooled vectors, table by table */
-  TpsTableCall lookup, push;
-} Direct;
-
 #define CALL_NS (G_GINT64_CONSTANT (20) * 1000000000)
 #define N_VECTORS (TPS_CLICK_TABLES + 1)
-
-/* Initialises the calls in the caller's storage. `client` is borrowed. `max_samples` is the size of
- * the largest batch. */
-static void
-direct_init (Direct *direct, TpsTableClient *client, const TpsClickShape *shape, gsize dim,
-             gsize max_samples)
-{
-  *direct = (Direct) { .shape = *shape, .dim = dim };
-  for (guint t = 0; t < TPS_CLICK_TABLES; t++)
-    {
-      direct->offsets[t] = g_new (gint64, max_samples);
-      for (gsize i = 0; i < max_samples; i++)
-        direct->offsets[t][i] = (gint64) (i * shape->bag_length[t]);
-    }
-  direct->gradients = g_new (gfloat, TPS_CLICK_TABLES * max_samples * dim);
-  tps_table_call_init (&direct->lookup, client, TPS_CLICK_TABLES);
-  tps_table_call_init (&direct->push, client, 0);
-}
-
-static void
-direct_clear (Direct *direct)
-{
-  tps_table_call_clear (&direct->lookup);
-  tps_table_call_clear (&direct->push);
-  for (guint t = 0; t < TPS_CLICK_TABLES; t++)
-    g_free (direct->offsets[t]);
-  g_clear_pointer (&direct->gradients, g_free);
-}
-
-static TpsTensorView
-view_ids (const gint64 *ids, gsize n)
-{
-  return (TpsTensorView) {
-    .shape = { .dtype = TPS_DTYPE_INT64, .n_dims = 1, .dims = { (gint64) n } }, .data = ids
-  };
-}
-
-static TpsBagQuery
-make_query (const Direct *direct, const TpsClickBatch *batch, guint table, gsize first,
-            gsize n_samples)
-{
-  gsize length = direct->shape.bag_length[table];
-
-  return (TpsBagQuery) {
-    .table = tps_dlrm_table_name (table),
-    .indices = view_ids (batch->ids[table] + first * length, n_samples * length),
-    .offsets = view_ids (direct->offsets[table], n_samples),
-    .pooling = TPS_POOLING_SUM,
-  };
-}
-
-/* Looks up the pooled vectors of a batch, and writes them to vectors 1 to 26 of `features`
- * [n_samples, 27, dim]. */
-static gboolean
-direct_look_up (Direct *direct, const TpsClickBatch *batch, gfloat *features, GError **error)
-{
-  gsize dim = direct->dim, stride = N_VECTORS * dim;
-  TpsBagQuery queries[TPS_CLICK_TABLES];
-
-  for (guint t = 0; t < TPS_CLICK_TABLES; t++)
-    queries[t] = make_query (direct, batch, t, 0, batch->n_samples);
-  tps_table_call_lookup (&direct->lookup, queries, TPS_CLICK_TABLES, 0,
-                         tps_clock_now_ns () + CALL_NS);
-  if (!tps_table_call_wait (&direct->lookup, error))
-    return FALSE;
-  for (guint t = 0; t < TPS_CLICK_TABLES; t++)
-    {
-      const gfloat *pooled = tps_tensor_data (&direct->lookup.outputs[t]);
-
-      for (gsize i = 0; i < batch->n_samples; i++)
-        memcpy (features + i * stride + (t + 1) * dim, pooled + i * dim, dim * sizeof *pooled);
-      tps_tensor_clear (&direct->lookup.outputs[t]);
-    }
-  return TRUE;
-}
-
-/* Starts the push of `feature_gradient` [n_samples of the batch, 27, dim], restricted to the
- * `n_samples` samples from number `first` on. The previous push must have ended. `batch` is
- * borrowed until the push has ended. */
-static void
-direct_push (Direct *direct, const TpsClickBatch *batch, gsize first, gsize n_samples,
-             const gfloat *feature_gradient)
-{
-  gsize dim = direct->dim, stride = N_VECTORS * dim;
-  TpsBagGradient gradients[TPS_CLICK_TABLES];
-
-  for (guint t = 0; t < TPS_CLICK_TABLES; t++)
-    {
-      gfloat *gradient = direct->gradients + t * n_samples * dim;
-
-      for (gsize i = 0; i < n_samples; i++)
-        memcpy (gradient + i * dim, feature_gradient + (first + i) * stride + (t + 1) * dim,
-                dim * sizeof *gradient);
-      gradients[t] = (TpsBagGradient) {
-        .query = make_query (direct, batch, t, first, n_samples),
-        .gradient = { .shape = { .dtype = TPS_DTYPE_FLOAT32,
-                                 .n_dims = 2,
-                                 .dims = { (gint64) n_samples, (gint64) dim } },
-                      .data = gradient },
-      };
-    }
-  tps_table_call_apply (&direct->push, gradients, TPS_CLICK_TABLES, tps_clock_now_ns () + CALL_NS);
-}
-
-/* Waits until the push has ended. Returns TRUE at once if there is no push. */
-static gboolean
-direct_wait_for_push (Direct *direct, GError **error)
-{
-  return tps_table_call_wait (&direct->push, error);
-}
 
 /* Tables in this process, for the single process. */
 
@@ -458,11 +335,7 @@ static gboolean
 dense_forward (Dense *dense, const TpsClickBatch *batch, gdouble divisor, const gfloat **logits,
                GError **error)
 {
-  TpsTensorView output,
-      input = { .shape = { .dtype = TPS_DTYPE_FLOAT32,
-                           .n_dims = 2,
-                           .dims = { (gint64) batch->n_samples, TPS_CLICK_DENSE } },
-                .data = batch->dense };
+  TpsTensorView output, input = tps_view_rows (batch->dense, batch->n_samples, TPS_CLICK_DENSE);
 
   if (!dense->model->klass->forward (dense->model, input, &output, error))
     return FALSE;
@@ -485,19 +358,21 @@ dense_backward (Dense *dense, GError **error)
   return TRUE;
 }
 
-/* The embedding tables of a trainer, by runtime/trainer/table_steps or by direct calls. */
-
-/* The tables of one trainer. */
+/* The embedding tables of a process. Trainers use runtime/trainer/table_steps. The single process
+ * makes direct calls: the lookup of the pooled vectors of a batch, and the push of their gradients,
+ * both with all ids of the bags. */
 typedef struct
 {
   TpsClickShape shape;
   gsize dim;
-  TpsTableSteps *steps; /* NULL = direct calls */
-  Direct direct;
-  gint64 *offsets[TPS_CLICK_TABLES]; /* [max_samples] */
+  gint64 *offsets[TPS_CLICK_TABLES]; /* [max_samples]; i * bag_length */
+  TpsTableSteps *steps;              /* NULL = direct calls */
   const TpsClickBatch *prefetched;   /* the batch whose lookup has been started; NULL = none */
-} Embeddings;
 
+  /* For direct calls. */
+  gfloat *gradients; /* of all pooled vectors, table by table */
+  TpsTableCall lookup, push;
+} Embeddings;
 
 static TpsTableSteps *
 make_steps (TpsTableClient *client, const TpsDlrmOptions *options, GError **error)
@@ -519,37 +394,107 @@ make_steps (TpsTableClient *client, const TpsDlrmOptions *options, GError **erro
   return tps_table_steps_new (&of_steps, error);
 }
 
-/* Initialises the embeddings in the caller's storage. `client` is borrowed. INVALID_ARGUMENT. */
+/* Initialises the embeddings in the caller's storage. `client` is borrowed, and `max_samples` is
+ * the size of the largest batch. INVALID_ARGUMENT. */
 static gboolean
 embeddings_init (Embeddings *embeddings, TpsTableClient *client, const TpsDlrmOptions *options,
                  gsize max_samples, gboolean is_direct, GError **error)
 {
   *embeddings = (Embeddings) { .shape = options->shape, .dim = (gsize) options->dim };
-  if (is_direct)
-    {
-      direct_init (&embeddings->direct, client, &options->shape, embeddings->dim, max_samples);
-      return TRUE;
-    }
   for (guint t = 0; t < TPS_CLICK_TABLES; t++)
     {
       embeddings->offsets[t] = g_new (gint64, max_samples);
       for (gsize i = 0; i < max_samples; i++)
         embeddings->offsets[t][i] = (gint64) (i * options->shape.bag_length[t]);
     }
-  embeddings->steps = make_steps (client, options, error);
-  return embeddings->steps != NULL;
+  if (!is_direct)
+    return (embeddings->steps = make_steps (client, options, error)) != NULL;
+  embeddings->gradients = g_new (gfloat, TPS_CLICK_TABLES * max_samples * embeddings->dim);
+  tps_table_call_init (&embeddings->lookup, client, TPS_CLICK_TABLES);
+  tps_table_call_init (&embeddings->push, client, 0);
+  return TRUE;
 }
 
 /* Cancels calls in flight and frees the contents. A second call has no effect. */
 static void
 embeddings_clear (Embeddings *embeddings)
 {
-  if (embeddings->direct.gradients != NULL)
-    direct_clear (&embeddings->direct);
+  if (embeddings->gradients != NULL)
+    {
+      tps_table_call_clear (&embeddings->lookup);
+      tps_table_call_clear (&embeddings->push);
+    }
+  g_clear_pointer (&embeddings->gradients, g_free);
   g_clear_pointer (&embeddings->steps, tps_table_steps_free);
   for (guint t = 0; t < TPS_CLICK_TABLES; t++)
     g_clear_pointer (&embeddings->offsets[t], g_free);
 }
+
+/* -- direct calls -- */
+
+static TpsBagQuery
+make_query (const Embeddings *embeddings, const TpsClickBatch *batch, guint table, gsize first,
+            gsize n_samples)
+{
+  gsize length = embeddings->shape.bag_length[table];
+
+  return (TpsBagQuery) {
+    .table = tps_dlrm_table_name (table),
+    .indices = tps_view_ids (batch->ids[table] + first * length, n_samples * length),
+    .offsets = tps_view_ids (embeddings->offsets[table], n_samples),
+    .pooling = TPS_POOLING_SUM,
+  };
+}
+
+static gboolean
+look_up (Embeddings *embeddings, const TpsClickBatch *batch, gfloat *features, GError **error)
+{
+  gsize dim = embeddings->dim, stride = N_VECTORS * dim;
+  TpsBagQuery queries[TPS_CLICK_TABLES];
+
+  for (guint t = 0; t < TPS_CLICK_TABLES; t++)
+    queries[t] = make_query (embeddings, batch, t, 0, batch->n_samples);
+  tps_table_call_lookup (&embeddings->lookup, queries, TPS_CLICK_TABLES, 0,
+                         tps_clock_now_ns () + CALL_NS);
+  if (!tps_table_call_wait (&embeddings->lookup, error))
+    return FALSE;
+  for (guint t = 0; t < TPS_CLICK_TABLES; t++)
+    {
+      const gfloat *pooled = tps_tensor_data (&embeddings->lookup.outputs[t]);
+
+      for (gsize i = 0; i < batch->n_samples; i++)
+        memcpy (features + i * stride + (t + 1) * dim, pooled + i * dim, dim * sizeof *pooled);
+      tps_tensor_clear (&embeddings->lookup.outputs[t]);
+    }
+  return TRUE;
+}
+
+/* Starts the push of the gradients of `n_samples` samples from number `first` on. The previous push
+ * must have ended. `batch` is borrowed until the push has ended. */
+static void
+push_part (Embeddings *embeddings, const TpsClickBatch *batch, gsize first, gsize n_samples,
+           const gfloat *feature_gradient)
+{
+  gsize dim = embeddings->dim, stride = N_VECTORS * dim;
+  TpsBagGradient gradients[TPS_CLICK_TABLES];
+
+  for (guint t = 0; t < TPS_CLICK_TABLES; t++)
+    {
+      gfloat *gradient = embeddings->gradients + t * n_samples * dim;
+
+      for (gsize i = 0; i < n_samples; i++)
+        memcpy (gradient + i * dim, feature_gradient + (first + i) * stride + (t + 1) * dim,
+                dim * sizeof *gradient);
+      gradients[t] = (TpsBagGradient) {
+        .query = make_query (embeddings, batch, t, first, n_samples),
+        .gradient = tps_view_rows (gradient, n_samples, dim),
+      };
+    }
+  tps_table_call_apply (&embeddings->push, gradients, TPS_CLICK_TABLES,
+                        tps_clock_now_ns () + CALL_NS);
+}
+
+/* -- steps -- */
 
 /* Starts the lookup of a batch, unless it has been started. Direct calls do nothing here. `batch`
  * is borrowed until the push of its gradients has ended. */
@@ -587,14 +532,14 @@ embeddings_take (Embeddings *embeddings, const TpsClickBatch *batch, gfloat *fea
   TpsStepVectors vectors[TPS_CLICK_TABLES];
 
   if (embeddings->steps == NULL)
-    return direct_look_up (&embeddings->direct, batch, features, error);
+    return look_up (embeddings, batch, features, error);
   view_features (embeddings, features, vectors);
   return tps_table_steps_take (embeddings->steps, vectors, error);
 }
 
 /* Starts the push of `gradient` [n_samples, 27, dim] for the features of the last
- * embeddings_take(). Direct calls push `n_parts` parts of the batch one after another, and
- * only the last push overlaps the caller. */
+ * embeddings_take(). Direct calls push `n_parts` parts of the batch one after another, and only the
+ * last push overlaps the caller. */
 static gboolean
 embeddings_push (Embeddings *embeddings, const TpsClickBatch *batch, gsize n_parts,
                  gfloat *gradient, GError **error)
@@ -609,9 +554,9 @@ embeddings_push (Embeddings *embeddings, const TpsClickBatch *batch, gsize n_par
     }
   for (gsize part = 0; part < n_parts; part++)
     {
-      if (!direct_wait_for_push (&embeddings->direct, error))
+      if (!tps_table_call_wait (&embeddings->push, error))
         return FALSE;
-      direct_push (&embeddings->direct, batch, part * n_samples, n_samples, gradient);
+      push_part (embeddings, batch, part * n_samples, n_samples, gradient);
     }
   return TRUE;
 }
@@ -622,7 +567,7 @@ static gboolean
 embeddings_wait (Embeddings *embeddings, GError **error)
 {
   return embeddings->steps != NULL ? tps_table_steps_wait (embeddings->steps, error)
-                                   : direct_wait_for_push (&embeddings->direct, error);
+                                   : tps_table_call_wait (&embeddings->push, error);
 }
 
 static gboolean
@@ -631,7 +576,7 @@ embeddings_settle (Embeddings *embeddings, GError **error)
   /* The next pass may allocate a batch at the same address. */
   embeddings->prefetched = NULL;
   return embeddings->steps != NULL ? tps_table_steps_settle (embeddings->steps, error)
-                                   : direct_wait_for_push (&embeddings->direct, error);
+                                   : tps_table_call_wait (&embeddings->push, error);
 }
 
 /* The steps of one process. Step k of T trainers has the samples [k * T * batch, (k + 1) * T *
@@ -648,7 +593,7 @@ typedef struct
 {
   const TpsDlrmOptions *options;
   gsize first_part, n_parts; /* the parts of each step that belong to this process */
-  TpsClickLog log;
+  TpsSyntheticLog log;
   Embeddings embeddings;
   Dense dense;
   Meeting meeting;
@@ -692,16 +637,13 @@ training_init (Training *training, const TpsDlrmOptions *options, TpsTableClient
   TpsDlrmWatch watch = { .features_ready = on_features,
                          .passed = on_passed,
                          .user_data = training };
-  TpsSyntheticLog synthetic;
 
   *training = (Training) { .options = options,
                            .first_part = is_single ? 0 : group->rank,
                            .n_parts = n_parts };
-  tps_dlrm_options_init_log (options, &synthetic);
+  tps_dlrm_options_init_log (options, &training->log);
   meeting_init (&training->meeting, group);
-  if (!embeddings_init (&training->embeddings, client, options, max_samples,
-                        is_single || options->plain, error)
-      || !tps_click_log_init (&training->log, &synthetic, options->data, error)
+  if (!embeddings_init (&training->embeddings, client, options, max_samples, is_single, error)
       || !dense_init (&training->dense, (gsize) options->dim, max_samples, options->seed,
                       options->lr, group, error))
     return FALSE;
@@ -716,7 +658,6 @@ training_clear (Training *training)
   embeddings_clear (&training->embeddings);
   dense_clear (&training->dense);
   meeting_clear (&training->meeting);
-  tps_click_log_clear (&training->log);
   g_clear_error (&training->push_error);
 }
 
@@ -820,22 +761,18 @@ run_step (Training *training, const TpsClickBatch *batch, const TpsClickBatch *n
 
 /* -- passes -- */
 
-static gboolean
-read_batches (Training *training, guint64 first, guint n_steps, TpsClickBatch *batches,
-              GError **error)
+static void
+fill_batches (Training *training, guint64 first, guint n_steps, TpsClickBatch *batches)
 {
   const TpsDlrmOptions *options = training->options;
   guint64 batch = (guint64) options->batch, n_trainers = (guint64) options->n_trainers;
 
   for (guint i = 0; i < n_steps; i++)
     {
-      guint64 sample = ((first + i) * n_trainers + training->first_part) * batch;
-
       tps_click_batch_init (&batches[i], &options->shape, training->n_parts * batch);
-      if (!tps_click_log_read (&training->log, sample, &batches[i], error))
-        return FALSE;
+      tps_synthetic_log_fill (
+          &training->log, ((first + i) * n_trainers + training->first_part) * batch, &batches[i]);
     }
-  return TRUE;
 }
 
 static gboolean
@@ -844,8 +781,7 @@ run_steps (Training *training, guint64 first, guint n_steps, TpsClickBatch *batc
 {
   gint64 start_ns;
 
-  if (!read_batches (training, first, n_steps, batches, error))
-    return FALSE;
+  fill_batches (training, first, n_steps, batches);
   meeting_arrive (&training->meeting);
   if (!meeting_wait (&training->meeting, error))
     return FALSE;
@@ -866,7 +802,7 @@ run_steps (Training *training, guint64 first, guint n_steps, TpsClickBatch *batc
 }
 
 /* Runs `n_steps` steps from number `first` on, and appends their measurements to `pass`. The
- * samples are read before the first step. `*seconds` receives the duration of the steps. */
+ * samples are made before the first step. `*seconds` receives the duration of the steps. */
 static gboolean
 training_run (Training *training, guint64 first, guint n_steps, TpsDlrmPass *pass, gdouble *seconds,
               GError **error)

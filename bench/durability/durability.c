@@ -75,14 +75,10 @@ run_restart (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, 
 static gboolean
 prepare_restarts (TpsDurabilityBench *bench, GError **error)
 {
-  TpsTask task = { .title = "restart of an empty server",
-                   .run = run_restart,
-                   .bench = bench,
-                   .warm_up_s = USUAL_RESTART_S,
-                   .measured_s = USUAL_RESTART_S };
+  TpsTask task = { .run = run_restart, .bench = bench, .measured_s = USUAL_RESTART_S };
 
   tps_engine_begin_row (bench->run->engine);
-  tps_engine_add (bench->run->engine, &task);
+  tps_engine_add (bench->run->engine, &task, "restart of an empty server");
   return TRUE;
 }
 

@@ -5,6 +5,7 @@
 #include <json-glib/json-glib.h>
 
 #include "bench/process/child.h"
+#include "bench/process/runfiles.h"
 #include "runtime/base/error.h"
 
 #define FILE_NAME "fio.data"
@@ -38,36 +39,20 @@ is_read (TpsFioPattern pattern)
   return pattern == TPS_FIO_READ;
 }
 
-static GPtrArray *
+static gchar **
 make_arguments (const TpsFioJob *job)
 {
-  GPtrArray *argv = g_ptr_array_new_with_free_func (g_free);
   gsize n_bytes = MAX (job->n_bytes / job->block_bytes, 1) * job->block_bytes;
+  g_autofree gchar *program = g_find_program_in_path ("fio");
+  gboolean is_synced = job->pattern == TPS_FIO_GROUPS;
 
-  g_ptr_array_add (argv, g_find_program_in_path ("fio"));
-  g_ptr_array_add (argv, g_strdup ("--name=limit"));
-  g_ptr_array_add (argv, g_strdup ("--output-format=json"));
-  g_ptr_array_add (argv, g_strdup_printf ("--filename=%s/%s", job->folder, FILE_NAME));
-  g_ptr_array_add (argv, g_strdup_printf ("--size=%" G_GSIZE_FORMAT, n_bytes));
-  g_ptr_array_add (argv, g_strdup_printf ("--bs=%" G_GSIZE_FORMAT, job->block_bytes));
-  g_ptr_array_add (argv, g_strdup ("--direct=1"));
-  g_ptr_array_add (argv, g_strdup_printf ("--rw=%s", is_read (job->pattern) ? "read" : "write"));
-  if (job->pattern == TPS_FIO_GROUPS)
-    {
-      g_ptr_array_add (argv, g_strdup ("--ioengine=psync"));
-      g_ptr_array_add (argv, g_strdup ("--fdatasync=1"));
-    }
-  else
-    {
-      g_ptr_array_add (argv, g_strdup ("--ioengine=libaio"));
-      g_ptr_array_add (argv, g_strdup_printf ("--iodepth=%d", BLOCKS_IN_FLIGHT));
-    }
-  if (job->pattern == TPS_FIO_WRITE)
-    g_ptr_array_add (argv, g_strdup ("--end_fsync=1"));
-  else
-    g_ptr_array_add (argv, g_strdup ("--unlink=1"));
-  g_ptr_array_add (argv, NULL);
-  return argv;
+  return tps_argv_format (
+      "%s\n--name=limit\n--output-format=json\n--filename=%s/" FILE_NAME "\n--size=%" G_GSIZE_FORMAT
+      "\n--bs=%" G_GSIZE_FORMAT "\n--direct=1\n--rw=%s\n%s\n%s",
+      program, job->folder, n_bytes, job->block_bytes, is_read (job->pattern) ? "read" : "write",
+      is_synced ? "--ioengine=psync\n--fdatasync=1"
+                : "--ioengine=libaio\n--iodepth=" G_STRINGIFY (BLOCKS_IN_FLIGHT),
+      job->pattern == TPS_FIO_WRITE ? "--end_fsync=1" : "--unlink=1");
 }
 
 /* Returns a member of an object; NULL if it is missing or has another type. */
@@ -113,8 +98,8 @@ tps_fio_read_rate (const gchar *json, TpsFioPattern pattern, gdouble *bytes_per_
 gboolean
 tps_fio_run (TpsSupervisor *supervisor, const TpsFioJob *job, gdouble *bytes_per_s, GError **error)
 {
-  g_autoptr (GPtrArray) argv = make_arguments (job);
-  g_autoptr (TpsChild) child = tps_child_start (supervisor, "fio", (gchar **) argv->pdata, error);
+  g_auto (GStrv) argv = make_arguments (job);
+  g_autoptr (TpsChild) child = tps_child_start (supervisor, "fio", argv, error);
   g_autofree gchar *json = child != NULL ? tps_child_receive_all (child, error) : NULL;
 
   return json != NULL && tps_fio_read_rate (json, job->pattern, bytes_per_s, error);

@@ -137,16 +137,12 @@ run_lookups (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, 
 static void
 add_task (TpsDurabilityBench *bench, const gchar *system)
 {
-  gdouble seconds = bench->options->seconds + 0.5;
-  g_autofree gchar *title = g_strdup_printf ("lookups %s", system);
-  TpsTask task = { .title = title,
-                   .run = run_lookups,
+  TpsTask task = { .run = run_lookups,
                    .bench = bench,
                    .system = (gpointer) (gsize) system,
-                   .warm_up_s = seconds,
-                   .measured_s = seconds };
+                   .measured_s = bench->options->seconds + 0.5 };
 
-  tps_engine_add (bench->run->engine, &task);
+  tps_engine_add (bench->run->engine, &task, "lookups %s", system);
 }
 
 gboolean

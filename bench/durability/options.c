@@ -3,11 +3,10 @@
 #include "bench/durability/options.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "bench/report/json_output.h"
 #include "runtime/base/error.h"
 
 #define DEFAULT_DISK "/var/tmp"
@@ -80,19 +79,6 @@ tps_durability_options_fit_into (TpsDurabilityOptions *o, guint64 free_bytes, gu
   return FALSE;
 }
 
-static guint64
-read_available_memory (void)
-{
-  g_autofree gchar *text = NULL;
-  const gchar *line;
-  guint64 n_kib = G_MAXUINT64 / 1024;
-
-  if (g_file_get_contents ("/proc/meminfo", &text, NULL, NULL)
-      && (line = strstr (text, "MemAvailable:")) != NULL)
-    sscanf (line, "MemAvailable: %" G_GUINT64_FORMAT, &n_kib);
-  return n_kib * 1024;
-}
-
 gboolean
 tps_durability_options_fit (TpsDurabilityOptions *o, GError **error)
 {
@@ -105,7 +91,7 @@ tps_durability_options_fit (TpsDurabilityOptions *o, GError **error)
       return FALSE;
     }
   return tps_durability_options_fit_into (o, (guint64) room.f_bavail * room.f_frsize,
-                                          read_available_memory (), error);
+                                          tps_bench_get_available_bytes (), error);
 }
 
 /* -- flags -- */

@@ -240,12 +240,7 @@ start_rocksdb (TpsDurabilityBench *bench, GError **error)
 {
   const TpsDurabilityOptions *o = bench->options;
   g_autofree gchar *program = tps_bench_find_file ("bench/rocksdb_push", NULL);
-  g_autofree gchar *folder = g_build_filename (bench->folder, "rocksdb", NULL);
-  g_autofree gchar *rows = g_strdup_printf ("%" G_GINT64_FORMAT, o->n_rows);
-  g_autofree gchar *dim = g_strdup_printf ("%" G_GINT64_FORMAT, o->dim);
-  g_autofree gchar *ids = g_strdup_printf ("%" G_GINT64_FORMAT, o->n_ids);
-  g_autofree gchar *clients = g_strdup_printf ("%d", o->n_clients);
-  gchar *argv[] = { program, folder, rows, dim, ids, clients, NULL };
+  g_auto (GStrv) argv = NULL;
   g_autofree gchar *version = NULL;
   TpsFigureLimit limit = { TPS_DURABILITY_ROCKSDB, "/ RocksDB", NULL };
 
@@ -257,6 +252,9 @@ start_rocksdb (TpsDurabilityBench *bench, GError **error)
       return TRUE;
     }
   tps_engine_set_phase (bench->run->engine, "RocksDB starts");
+  argv = tps_argv_format ("%s\n%s/rocksdb\n%" G_GINT64_FORMAT "\n%" G_GINT64_FORMAT
+                          "\n%" G_GINT64_FORMAT "\n%d",
+                          program, bench->folder, o->n_rows, o->dim, o->n_ids, o->n_clients);
   bench->rocksdb = tps_child_start (bench->run->supervisor, "rocksdb", argv, error);
   version = bench->rocksdb != NULL ? tps_child_receive (bench->rocksdb, error) : NULL;
   if (version == NULL)
@@ -272,15 +270,11 @@ start_rocksdb (TpsDurabilityBench *bench, GError **error)
 static void
 add_task (TpsDurabilityBench *bench, const gchar *system, TpsTaskRun run, gdouble seconds)
 {
-  g_autofree gchar *title = g_strdup_printf ("push, %s", system);
-  TpsTask task = { .title = title,
-                   .run = run,
-                   .bench = bench,
-                   .system = (gpointer) (gsize) system,
-                   .warm_up_s = seconds,
-                   .measured_s = seconds };
+  TpsTask task = {
+    .run = run, .bench = bench, .system = (gpointer) (gsize) system, .measured_s = seconds
+  };
 
-  tps_engine_add (bench->run->engine, &task);
+  tps_engine_add (bench->run->engine, &task, "push, %s", system);
 }
 
 gboolean

@@ -36,17 +36,12 @@ static TpsServed *
 start_process (TpsSupervisor *supervisor, const TpsDurabilityServerOptions *options, GError **error)
 {
   g_autofree gchar *name = g_strdelimit (g_strdup (options->mode->name), " ", '-');
-  g_autofree gchar *listen = g_strdup_printf ("--listen=unix:%s/%s.sock", options->socket_dir,
-                                              name);
-  g_autofree gchar *data = g_strdup_printf ("--data-dir=%s", options->data_dir);
-  g_autofree gchar *mode = g_strdup_printf ("--durability=%s", options->mode->durability);
-  gchar no_snapshots[] = NO_SNAPSHOTS "=0";
-  gchar *flags[] = { listen, data, mode, no_snapshots, NULL };
+  g_autofree gchar *data = g_strdup_printf ("--data-dir=%s\n--durability=%s\n%s", options->data_dir,
+                                            options->mode->durability,
+                                            options->writes_snapshots ? NO_SNAPSHOTS "=0" : "");
+  g_autofree gchar *flags = g_strdup_printf ("--listen=unix:%s/%s.sock\n%s", options->socket_dir,
+                                             name, options->mode->durability != NULL ? data : "");
 
-  if (options->mode->durability == NULL)
-    flags[1] = NULL;
-  else if (!options->writes_snapshots)
-    flags[3] = NULL;
   return tps_served_start (supervisor, "server", options->program, flags, 1, error);
 }
 

@@ -140,17 +140,12 @@ static gboolean
 run_torch (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GError **error)
 {
   TpsDurabilityBench *bench = data;
-  g_autofree gchar *answer = tps_child_ask (bench->torch, "save", error);
-  gdouble seconds;
+  gdouble seconds = tps_child_send (bench->torch, "save", error)
+                        ? tps_child_receive_seconds (bench->torch, NULL, error)
+                        : -1;
 
-  if (answer == NULL)
+  if (seconds < 0)
     return FALSE;
-  seconds = g_str_has_prefix (answer, "ok ") ? g_ascii_strtod (answer + 3, NULL) : 0;
-  if (seconds <= 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "torch.save: %s", answer);
-      return FALSE;
-    }
   if (!is_warm_up)
     tps_figures_add (bench->run->figures, TPS_DURABILITY_TORCH, SNAPSHOT_ROW,
                      &tps_durability_gb_per_s, (gdouble) bench->options->n_bytes / seconds / 1e9);
@@ -161,8 +156,7 @@ run_torch (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GE
 static gboolean
 has_torch (TpsDurabilityBench *bench)
 {
-  gchar ask[] = "import torch", flag[] = "-c";
-  gchar *argv[] = { (gchar *) (gsize) tps_bench_find_python (), flag, ask, NULL };
+  g_auto (GStrv) argv = tps_argv_format ("%s\n-c\nimport torch", tps_bench_find_python ());
   g_autoptr (GError) local = NULL;
   g_autoptr (TpsChild) child = tps_child_start (bench->run->supervisor, "torch", argv, &local);
   g_autofree gchar *said = child != NULL ? tps_child_receive_all (child, &local) : NULL;
@@ -199,11 +193,9 @@ start_torch (TpsDurabilityBench *bench, GError **error)
 static void
 add_task (TpsDurabilityBench *bench, const gchar *title, TpsTaskRun run, gdouble seconds)
 {
-  TpsTask task = {
-    .title = title, .run = run, .bench = bench, .warm_up_s = seconds, .measured_s = seconds
-  };
+  TpsTask task = { .run = run, .bench = bench, .measured_s = seconds };
 
-  tps_engine_add (bench->run->engine, &task);
+  tps_engine_add (bench->run->engine, &task, "%s", title);
 }
 
 gboolean

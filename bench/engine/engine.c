@@ -79,7 +79,8 @@ struct TpsEngine
   guint n_rounds;
   GArray *rows;  /* of Row */
   GArray *tasks; /* of TpsTask */
-  GArray *times; /* of TpsTaskTime, one for each task */
+  GPtrArray *titles;
+  GArray *times; /* of TpsTaskTime, one for each task, like the titles */
   void (*warm) (gpointer user_data);
   gpointer warm_data;
 
@@ -91,12 +92,6 @@ struct TpsEngine
   StatusLine line;
 };
 
-static void
-task_clear (gpointer task)
-{
-  g_free ((gchar *) (gsize) ((TpsTask *) task)->title);
-}
-
 TpsEngine *
 tps_engine_new (guint n_rounds)
 {
@@ -105,7 +100,7 @@ tps_engine_new (guint n_rounds)
   engine->n_rounds = n_rounds;
   engine->rows = g_array_new (FALSE, FALSE, sizeof (Row));
   engine->tasks = g_array_new (FALSE, FALSE, sizeof (TpsTask));
-  g_array_set_clear_func (engine->tasks, task_clear);
+  engine->titles = g_ptr_array_new_with_free_func (g_free);
   engine->times = g_array_new (FALSE, TRUE, sizeof (TpsTaskTime));
   engine->task = NOTHING;
   status_line_init (&engine->line);
@@ -117,6 +112,7 @@ tps_engine_free (TpsEngine *engine)
 {
   g_array_unref (engine->rows);
   g_array_unref (engine->tasks);
+  g_ptr_array_unref (engine->titles);
   g_array_unref (engine->times);
   g_free (engine->phase);
   g_free (engine);
@@ -149,14 +145,17 @@ tps_engine_begin_row (TpsEngine *engine)
 }
 
 void
-tps_engine_add (TpsEngine *engine, const TpsTask *task)
+tps_engine_add (TpsEngine *engine, const TpsTask *task, const gchar *title, ...)
 {
-  TpsTaskTime time = { .expected_s = { task->warm_up_s, task->measured_s } };
-  TpsTask added = *task;
+  TpsTaskTime time = { .expected_s = { task->warm_up_s > 0 ? task->warm_up_s : task->measured_s,
+                                       task->measured_s } };
+  va_list arguments;
 
   g_assert (engine->rows->len > 0);
-  added.title = g_strdup (task->title);
-  g_array_append_val (engine->tasks, added);
+  va_start (arguments, title);
+  g_ptr_array_add (engine->titles, g_strdup_vprintf (title, arguments));
+  va_end (arguments);
+  g_array_append_vals (engine->tasks, task, 1);
   g_array_append_val (engine->times, time);
   get_row (engine, engine->rows->len - 1)->n_tasks++;
 }
@@ -241,11 +240,14 @@ append_place (TpsEngine *engine, GString *text)
 {
   if (engine->task == NOTHING)
     g_string_append (text, engine->phase);
-  else if (engine->round == 0)
-    g_string_append_printf (text, "warm-up: %s", get_task (engine, engine->task)->title);
   else
-    g_string_append_printf (text, "round %u of %u: %s", engine->round, engine->n_rounds,
-                            get_task (engine, engine->task)->title);
+    {
+      if (engine->round == 0)
+        g_string_append (text, "warm-up: ");
+      else
+        g_string_append_printf (text, "round %u of %u: ", engine->round, engine->n_rounds);
+      g_string_append (text, g_ptr_array_index (engine->titles, engine->task));
+    }
 }
 
 void

@@ -26,13 +26,12 @@ typedef gboolean (*TpsTaskRun) (gpointer bench, gpointer system, gpointer row, g
 /* A task: the work of one system in one row. */
 typedef struct
 {
-  const gchar *title; /* "push 16 MiB, thriftps tcp", for the line of progress; copied */
   TpsTaskRun run;
   gpointer bench, system, row; /* borrowed; passed to `run` */
   gboolean no_warm_up;         /* runs in measured rounds only */
-  /* expected seconds of one run on a typical machine; 0 = unknown */
-  gdouble warm_up_s;
+  /* expected seconds of one run on a typical machine; 0 = unknown. The warm-up: 0 = the same */
   gdouble measured_s;
+  gdouble warm_up_s;
 } TpsTask;
 
 /* Creates an engine with `n_rounds` measured rounds. The caller owns the result. */
@@ -40,9 +39,10 @@ TpsEngine *tps_engine_new (guint n_rounds);
 void tps_engine_free (TpsEngine *engine);
 
 /* tps_engine_begin_row() starts a row; tps_engine_add() adds a task to the newest row. The task is
- * copied. */
+ * copied. Its title, such as "push 16 MiB, thriftps tcp", is for the line of progress. */
 void tps_engine_begin_row (TpsEngine *engine);
-void tps_engine_add (TpsEngine *engine, const TpsTask *task);
+void tps_engine_add (TpsEngine *engine, const TpsTask *task, const gchar *title, ...)
+    G_GNUC_PRINTF (3, 4);
 
 /* Returns the remaining seconds, or the total seconds before the start. NAN if unknown. */
 gdouble tps_engine_estimate (TpsEngine *engine);

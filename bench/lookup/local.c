@@ -364,10 +364,7 @@ add_local_row (TpsLookup *lookup, TpsEngine *engine, guint i)
   for (guint system = 0; system < N_SYSTEMS + TPS_LOOKUP_N_PEERS; system++)
     {
       const TpsLookupPeer *peer = get_peer (lookup, system);
-      g_autofree gchar *title = g_strdup_printf ("%s, threads: %u", get_name (lookup, system),
-                                                 n_threads);
-      TpsTask task = { .title = title,
-                       .run = run_local,
+      TpsTask task = { .run = run_local,
                        .bench = lookup,
                        .system = GUINT_TO_POINTER (system),
                        .row = GUINT_TO_POINTER (i),
@@ -375,7 +372,7 @@ add_local_row (TpsLookup *lookup, TpsEngine *engine, guint i)
                        .measured_s = foretell_local (lookup, n_threads, FALSE) };
 
       if (peer == NULL || peer->child != NULL)
-        tps_engine_add (engine, &task);
+        tps_engine_add (engine, &task, "%s, threads: %u", get_name (lookup, system), n_threads);
     }
 }
 

@@ -138,7 +138,7 @@ stop (gpointer user_data)
   TpsLookup *lookup = user_data;
 
   g_clear_pointer (&lookup->steps, tps_lookup_steps_free);
-  g_clear_pointer (&lookup->rows, tps_lookup_rows_free);
+  g_clear_pointer (&lookup->small, tps_lookup_small_free);
   g_clear_pointer (&lookup->server, tps_served_free);
   for (guint i = 0; i < TPS_LOOKUP_N_PEERS; i++)
     g_clear_pointer (&lookup->peers[i].child, tps_child_free);

@@ -15,7 +15,7 @@ G_BEGIN_DECLS
 
 /* The states of the parts. */
 typedef struct TpsLookupLocal TpsLookupLocal; /* bags in this process, with a number of threads */
-typedef struct TpsLookupRows TpsLookupRows;   /* rows by RPC, and the smallest calls */
+typedef struct TpsLookupSmall TpsLookupSmall; /* the smallest calls by RPC */
 typedef struct TpsLookupSteps TpsLookupSteps; /* steps of a trainer by RPC */
 
 /* The state that the parts share. */
@@ -33,7 +33,8 @@ typedef struct
   TpsLookupLocal *locals[2]; /* with one thread, and with several threads */
   guint n_threads[2];
   guint n_locals;
-  TpsLookupRows *rows;
+  gint64 n_pushes[2]; /* all pushes of each pattern */
+  TpsLookupSmall *small;
   TpsLookupSteps *steps;
 } TpsLookup;
 
@@ -53,7 +54,7 @@ void tps_lookup_local_free (TpsLookupLocal *local);
 gboolean tps_lookup_prepare_remote (TpsLookup *lookup, TpsBenchRun *run, GError **error);
 gboolean tps_lookup_prepare_pushes (TpsLookup *lookup, TpsBenchRun *run, GError **error);
 gboolean tps_lookup_prepare_small (TpsLookup *lookup, TpsBenchRun *run, GError **error);
-void tps_lookup_rows_free (TpsLookupRows *rows);
+void tps_lookup_small_free (TpsLookupSmall *small);
 
 /* Adds steps: a row of systems for each work, and with lookup->device a row with both paths of the
  * results to it. The bags, the peers and the server must be ready. */

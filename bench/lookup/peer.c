@@ -34,34 +34,21 @@ write_ids (const TpsLookupBags *bags, TpsBenchRun *run, GError **error)
   return g_steal_pointer (&path);
 }
 
-static void
-add_flag (GPtrArray *argv, const gchar *name, gsize value)
-{
-  g_ptr_array_add (argv, g_strdup_printf ("--%s=%" G_GSIZE_FORMAT, name, value));
-}
-
 /* Returns the command line of the script, owned by the caller; NULL with an error. */
-static GPtrArray *
+static gchar **
 make_argv (TpsLookupPeerKind kind, const TpsLookupBags *bags, TpsBenchRun *run, GError **error)
 {
   const TpsLookupShape *shape = &bags->shape;
   g_autofree gchar *ids = write_ids (bags, run, error);
   g_autofree gchar *script = ids != NULL ? tps_bench_find_file (kinds[kind].script, error) : NULL;
-  GPtrArray *argv;
 
   if (script == NULL)
     return NULL;
-  argv = g_ptr_array_new_with_free_func (g_free);
-  g_ptr_array_add (argv, g_strdup (tps_bench_find_python ()));
-  g_ptr_array_add (argv, g_steal_pointer (&script));
-  add_flag (argv, "rows", shape->n_rows);
-  add_flag (argv, "dim", shape->dim);
-  add_flag (argv, "bags", shape->n_bags);
-  add_flag (argv, "bag-length", shape->bag_length);
-  add_flag (argv, "samples", bags->n_samples);
-  g_ptr_array_add (argv, g_strdup_printf ("--ids=%s", ids));
-  g_ptr_array_add (argv, NULL);
-  return argv;
+  return tps_argv_format ("%s\n%s\n--rows=%" G_GSIZE_FORMAT "\n--dim=%" G_GSIZE_FORMAT
+                          "\n--bags=%" G_GSIZE_FORMAT "\n--bag-length=%" G_GSIZE_FORMAT
+                          "\n--samples=%" G_GSIZE_FORMAT "\n--ids=%s",
+                          tps_bench_find_python (), script, shape->n_rows, shape->dim,
+                          shape->n_bags, shape->bag_length, bags->n_samples, ids);
 }
 
 gboolean
@@ -69,14 +56,13 @@ tps_lookup_peer_start (TpsLookupPeer *peer, TpsLookupPeerKind kind, const TpsLoo
                        TpsBenchRun *run, GError **error)
 {
   static const gchar skip[] = "skip ";
-  g_autoptr (GPtrArray) argv = make_argv (kind, bags, run, error);
+  g_auto (GStrv) argv = make_argv (kind, bags, run, error);
   g_autofree gchar *line = NULL; /* such as "torch 1.13.0", or "skip REASON" */
 
   *peer = (TpsLookupPeer) { .name = kinds[kind].name, .title = kinds[kind].title, .bags = bags };
   if (argv == NULL)
     return FALSE;
-  peer->child = tps_child_start (run->supervisor, kinds[kind].process, (gchar **) argv->pdata,
-                                 error);
+  peer->child = tps_child_start (run->supervisor, kinds[kind].process, argv, error);
   if (peer->child == NULL || (line = tps_child_receive_from_script (peer->child, error)) == NULL)
     return FALSE;
   if (!g_str_has_prefix (line, skip))
@@ -102,22 +88,15 @@ gdouble
 tps_lookup_peer_run (const TpsLookupPeer *peer, const TpsLookupPeerWork *work, gdouble *checksum,
                      GError **error)
 {
-  static const gchar ok[] = "ok ";
   g_autofree gchar *order = g_strdup_printf ("%s %u %" G_GSIZE_FORMAT " %" G_GSIZE_FORMAT,
                                              work->name, work->n_threads, work->first,
                                              work->n_batches);
-  g_autofree gchar *answer = tps_child_ask (peer->child, order, error);
-  gdouble seconds;
-  gchar *at;
+  g_autofree gchar *rest = NULL;
+  gdouble seconds = tps_child_send (peer->child, order, error)
+                        ? tps_child_receive_seconds (peer->child, &rest, error)
+                        : -1;
 
-  if (answer == NULL)
-    return -1;
-  if (!g_str_has_prefix (answer, ok))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "%s: %.300s", peer->name, answer);
-      return -1;
-    }
-  seconds = g_ascii_strtod (answer + strlen (ok), &at);
-  *checksum = g_ascii_strtod (at, NULL);
+  if (seconds >= 0)
+    *checksum = g_ascii_strtod (rest, NULL);
   return seconds;
 }

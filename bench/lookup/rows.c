@@ -10,66 +10,33 @@
 #include "runtime/base/sync.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
 
-/* Lookups of rows by RPC. */
+/* For the estimate: the time of a lookup, and the rate of the sum that checks pushes. */
+#define USUAL_CALL_S 0.0002
+#define USUAL_ELEMENTS_PER_S 3e8
 
-/* The work of lookups. */
-typedef struct
-{
-  gsize n_rows, dim; /* of the table */
-  TpsDType dtype;
-  gsize n_ids;     /* of a lookup */
-  guint n_calls;   /* calls of a single client, one after another */
-  guint n_clients; /* clients under load */
-  gdouble seconds; /* duration of the load */
-  TpsTablePlace place;
-  TpsLookupIdKind ids;
-} RemoteShape;
+typedef TpsLookupSmall Small;
 
-/* The measurements of a run. */
-typedef struct
+static void
+append_ms (GArray *ms, gint64 start_ns)
 {
-  GArray *ms; /* of gdouble, the duration of each call of the single client */
-  TpsLookupLoad load;
-} RemoteTimes;
+  gdouble took_ms = (gdouble) (tps_clock_now_ns () - start_ns) / 1e6;
+
+  g_array_append_val (ms, took_ms);
+}
+
+/* -- lookups of rows: a row of transports -- */
 
 #define READ_TABLE "rows"
 #define READ_SEED 11
 
 typedef struct
 {
-  const RemoteShape *shape;
+  const TpsLookupOptions *options;
   TpsRemoteTables *tables;
   TpsLookupIdSource *source;
-  gint64 *ids;      /* [n_ids] */
-  gfloat *expected; /* [dim] */
-  guint8 *row;      /* the expected row in the dtype of the table */
-  TpsTensor rows;   /* the result of the last call */
+  gint64 *ids;    /* [n_ids] */
+  TpsTensor rows; /* the result of the last call */
 } Reader;
-
-static void
-remote_times_clear (RemoteTimes *times)
-{
-  g_clear_pointer (&times->ms, g_array_unref);
-}
-
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (RemoteTimes, remote_times_clear)
-
-/* Creates and fills the table. */
-static gboolean
-remote_prepare (const TpsServed *server, const RemoteShape *shape, GError **error)
-{
-  TpsLookupTable table = {
-    .name = READ_TABLE,
-    .n_rows = shape->n_rows,
-    .dim = shape->dim,
-    .dtype = shape->dtype,
-    .place = &shape->place,
-  };
-
-  return tps_lookup_server_make_filled_table (server, &table, error);
-}
-
-/* -- clients -- */
 
 static void
 reader_free (gpointer data)
@@ -79,35 +46,29 @@ reader_free (gpointer data)
   g_clear_pointer (&client->tables, tps_remote_tables_free);
   tps_lookup_id_source_free (client->source);
   g_free (client->ids);
-  g_free (client->expected);
-  g_free (client->row);
   tps_tensor_clear (&client->rows);
   g_free (client);
 }
 
-/* Creates a client; NULL with an error. */
-static Reader *
-reader_new (const TpsServed *server, const RemoteShape *shape, guint transport, guint number,
-            GError **error)
+static gboolean
+add_reader (GPtrArray *clients, const TpsLookup *lookup, guint transport, GError **error)
 {
+  const TpsLookupOptions *o = lookup->options;
   Reader *client = g_new0 (Reader, 1);
 
-  client->shape = shape;
-  client->source = tps_lookup_id_source_new (&shape->ids, shape->n_rows, READ_SEED + number);
-  client->ids = g_new (gint64, shape->n_ids);
-  client->expected = g_new (gfloat, shape->dim);
-  client->row = g_malloc (shape->dim * tps_dtype_size (shape->dtype));
-  client->tables = tps_lookup_server_connect (server, transport, error);
-  if (client->tables != NULL)
-    return client;
-  reader_free (client);
-  return NULL;
+  client->options = o;
+  client->source = tps_lookup_id_source_new (&o->id_kind, (gsize) o->n_rows,
+                                             READ_SEED + clients->len);
+  client->ids = g_new (gint64, o->n_ids);
+  g_ptr_array_add (clients, client);
+  client->tables = tps_lookup_server_connect (lookup->server, transport, error);
+  return client->tables != NULL;
 }
 
 static void
 draw_ids (Reader *client)
 {
-  tps_lookup_id_source_draw (client->source, client->ids, client->shape->n_ids);
+  tps_lookup_id_source_draw (client->source, client->ids, (gsize) client->options->n_ids);
 }
 
 static gboolean
@@ -115,9 +76,9 @@ look_up_ids (Reader *client, GError **error)
 {
   TpsTensor rows = { 0 };
 
-  if (!tps_remote_tables_lookup_rows_sync (client->tables, READ_TABLE,
-                                           tps_view_ids (client->ids, client->shape->n_ids),
-                                           tps_served_get_deadline (), &rows, error))
+  if (!tps_remote_tables_lookup_rows_sync (
+          client->tables, READ_TABLE, tps_view_ids (client->ids, (gsize) client->options->n_ids),
+          tps_served_get_deadline (), &rows, error))
     return FALSE;
   tps_tensor_move (&client->rows, &rows);
   return TRUE;
@@ -133,16 +94,17 @@ look_up_others (gpointer client, GError **error)
 static gboolean
 check_rows (Reader *client, GError **error)
 {
-  gsize dim = client->shape->dim;
-  TpsDType dtype = client->shape->dtype;
-  gsize row_bytes = dim * tps_dtype_size (dtype);
+  const TpsLookupOptions *o = client->options;
+  gsize dim = (gsize) o->remote_dim, row_bytes = dim * tps_dtype_size (o->remote_dtype);
+  g_autofree gfloat *expected = g_new (gfloat, dim);
+  g_autofree guint8 *row = g_malloc (row_bytes);
   const guint8 *rows = tps_tensor_data (&client->rows);
 
-  for (gsize i = 0; i < client->shape->n_ids; i++)
+  for (gsize i = 0; i < (gsize) o->n_ids; i++)
     {
-      tps_lookup_fill_rows (client->expected, (gsize) client->ids[i], 1, dim, 1);
-      tps_cpu_cast (dtype, client->row, TPS_DTYPE_FLOAT32, client->expected, dim);
-      if (memcmp (client->row, rows + i * row_bytes, row_bytes) == 0)
+      tps_lookup_fill_rows (expected, (gsize) client->ids[i], 1, dim, 1);
+      tps_cpu_cast (o->remote_dtype, row, TPS_DTYPE_FLOAT32, expected, dim);
+      if (memcmp (row, rows + i * row_bytes, row_bytes) == 0)
         continue;
       g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "a wrong row %" G_GINT64_FORMAT,
                    client->ids[i]);
@@ -151,23 +113,19 @@ check_rows (Reader *client, GError **error)
   return TRUE;
 }
 
-/* -- runs -- */
-
 /* Makes one call after another, and checks each result. */
 static gboolean
 measure_calls (Reader *client, GArray *ms, GError **error)
 {
-  for (guint i = 0; i < client->shape->n_calls; i++)
+  for (gint64 i = 0; i < client->options->n_calls; i++)
     {
       gint64 start_ns;
-      gdouble took_ms;
 
       draw_ids (client);
       start_ns = tps_clock_now_ns ();
       if (!look_up_ids (client, error))
         return FALSE;
-      took_ms = (gdouble) (tps_clock_now_ns () - start_ns) / 1e6;
-      g_array_append_val (ms, took_ms);
+      append_ms (ms, start_ns);
       if (!check_rows (client, error))
         return FALSE;
     }
@@ -175,39 +133,66 @@ measure_calls (Reader *client, GArray *ms, GError **error)
 }
 
 static gboolean
-check_all (GPtrArray *clients, GError **error)
+run_remote (gpointer bench, gpointer system, G_GNUC_UNUSED gpointer row, gboolean is_warm_up,
+            GError **error)
 {
+  TpsLookup *lookup = bench;
+  const TpsLookupOptions *o = lookup->options;
+  guint transport = GPOINTER_TO_UINT (system);
+  const gchar *name = tps_lookup_transport_name (transport);
+  g_autofree gchar *load = g_strdup_printf ("%s, %d clients", name, o->n_clients);
+  g_autofree gchar *cpu = g_strdup_printf ("%s, a second of its CPU", name);
+  g_autoptr (GPtrArray) clients = g_ptr_array_new_with_free_func (reader_free);
+  g_autoptr (GArray) ms = g_array_new (FALSE, FALSE, sizeof (gdouble));
+  TpsLookupLoad rates;
+
+  for (gint i = 0; i < o->n_clients; i++)
+    if (!add_reader (clients, lookup, transport, error))
+      return FALSE;
+  if (!measure_calls (clients->pdata[0], ms, error)
+      || !tps_lookup_server_load (lookup->server, clients->pdata, clients->len, look_up_others,
+                                  o->seconds, &rates, error))
+    return FALSE;
   for (guint i = 0; i < clients->len; i++)
     if (!check_rows (clients->pdata[i], error))
       return FALSE;
+  if (is_warm_up)
+    return TRUE;
+  tps_figures_add_all (lookup->figures, "lookup", name, &tps_lookup_ms, ms);
+  tps_figures_add (lookup->figures, "lookup", load, &tps_lookup_calls_per_s, rates.calls_per_s);
+  tps_figures_add (lookup->figures, "server", cpu, &tps_lookup_calls, rates.calls_per_cpu_s);
   return TRUE;
 }
 
-/* Runs the lookups and checks their results. INTERNAL (a wrong row). */
-static gboolean
-remote_run (const TpsServed *server, const RemoteShape *shape, guint transport, RemoteTimes *times,
-            GError **error)
+gboolean
+tps_lookup_prepare_remote (TpsLookup *lookup, TpsBenchRun *run, GError **error)
 {
-  g_autoptr (GPtrArray) clients = g_ptr_array_new_with_free_func (reader_free);
+  const TpsLookupOptions *o = lookup->options;
+  TpsLookupTable table = { .name = READ_TABLE,
+                           .n_rows = (gsize) o->n_rows,
+                           .dim = (gsize) o->remote_dim,
+                           .dtype = o->remote_dtype,
+                           .place = &o->place };
 
-  *times = (RemoteTimes) { .ms = g_array_new (FALSE, FALSE, sizeof (gdouble)) };
-  for (guint i = 0; i < MAX (shape->n_clients, 1); i++)
+  if (!tps_lookup_server_make_filled_table (lookup->server, &table, error))
+    return FALSE;
+  tps_engine_begin_row (run->engine);
+  for (guint transport = 0; transport < TPS_LOOKUP_N_TRANSPORTS; transport++)
     {
-      Reader *client = reader_new (server, shape, transport, i, error);
+      TpsTask task = { .run = run_remote,
+                       .bench = lookup,
+                       .system = GUINT_TO_POINTER (transport),
+                       .measured_s = o->seconds + (gdouble) o->n_calls * USUAL_CALL_S };
 
-      if (client == NULL)
-        return FALSE;
-      g_ptr_array_add (clients, client);
+      tps_engine_add (run->engine, &task, "lookup, %s", tps_lookup_transport_name (transport));
     }
-  return measure_calls (clients->pdata[0], times->ms, error)
-         && tps_lookup_server_load (server, clients->pdata, clients->len, look_up_others,
-                                    shape->seconds, &times->load, error)
-         && check_all (clients, error);
+  return TRUE;
 }
 
-/* Pushes of gradients of rows by RPC, under the load of several clients. */
+/* -- pushes of gradients of rows, under the load of several clients: a row of transports for each
+ * pattern -- */
 
-/* A pattern of pushes; static. */
+/* A pattern of pushes. */
 typedef struct
 {
   const gchar *name;  /* such as "push 2000 x 64": rows of a push, and floats of a row */
@@ -216,24 +201,13 @@ typedef struct
   guint n_clients;
 } Pattern;
 
-#define N_PATTERNS 2
-
-/* The pushes of one pattern so far. */
-typedef struct
-{
-  const Pattern *pattern;
-  gsize n_rows;
-  TpsLookupIdKind ids; /* set by the owner before a run */
-  gint64 n_pushes;     /* all pushes to the table */
-} Pushes;
-
-#define N_SETS 16 /* number of sets of ids; drawn in advance, outside the measured time */
-#define PUSH_SEED 13
-
-static const Pattern patterns[N_PATTERNS] = {
+static const Pattern patterns[] = {
   { "push 2000 x 64", "push/2000x64", 2000, 64, 4 }, /* the batch of a trainer */
   { "push 1 x 16", "push/1x16", 1, 16, 8 },          /* 64 bytes, for the fixed cost of a push */
 };
+
+#define N_SETS 16 /* number of sets of ids; drawn in advance, outside the measured time */
+#define PUSH_SEED 13
 
 typedef struct
 {
@@ -255,27 +229,32 @@ pusher_free (gpointer data)
   g_free (client);
 }
 
-/* Creates a client; NULL with an error. */
-static Pusher *
-pusher_new (const Pushes *pushes, const TpsServed *server, guint transport, guint number,
+/* Returns the gradient of `n` elements that adds 1 to each. */
+static gfloat *
+make_ones (gsize n)
+{
+  gfloat *values = g_new (gfloat, n);
+
+  for (gsize i = 0; i < n; i++)
+    values[i] = -1;
+  return values;
+}
+
+static gboolean
+add_pusher (GPtrArray *clients, const TpsLookup *lookup, const Pattern *pattern, guint transport,
             GError **error)
 {
-  const Pattern *pattern = pushes->pattern;
   Pusher *client = g_new0 (Pusher, 1);
-  g_autoptr (TpsLookupIdSource)
-      source = tps_lookup_id_source_new (&pushes->ids, pushes->n_rows, PUSH_SEED + number);
+  g_autoptr (TpsLookupIdSource) source = tps_lookup_id_source_new (
+      &lookup->options->id_kind, (gsize) lookup->options->n_rows, PUSH_SEED + clients->len);
 
   client->pattern = pattern;
   client->ids = g_new (gint64, N_SETS * pattern->n_ids);
-  client->values = g_new (gfloat, pattern->n_ids * pattern->dim);
+  client->values = make_ones (pattern->n_ids * pattern->dim);
   tps_lookup_id_source_draw (source, client->ids, N_SETS * pattern->n_ids);
-  for (gsize i = 0; i < pattern->n_ids * pattern->dim; i++)
-    client->values[i] = -1;
-  client->tables = tps_lookup_server_connect (server, transport, error);
-  if (client->tables != NULL)
-    return client;
-  pusher_free (client);
-  return NULL;
+  g_ptr_array_add (clients, client);
+  client->tables = tps_lookup_server_connect (lookup->server, transport, error);
+  return client->tables != NULL;
 }
 
 static gboolean
@@ -291,91 +270,115 @@ push_set (gpointer data, GError **error)
       error);
 }
 
-/* -- the table -- */
-
-/* Creates the table of pattern number `i`. */
-static gboolean
-pushes_prepare (Pushes *pushes, const TpsServed *server, guint i, gsize n_rows,
-                const TpsTablePlace *place, GError **error)
-{
-  TpsLookupTable table = {
-    .name = patterns[i].table, .n_rows = n_rows, .dim = patterns[i].dim, .place = place
-  };
-
-  *pushes = (Pushes) { .pattern = &patterns[i], .n_rows = n_rows };
-  return tps_lookup_server_make_table (server, &table, error);
-}
-
 /* Sums the elements of the table. Elements are whole numbers, so the sum does not depend on the
  * order of the pushes. */
 static gboolean
-sum_up (const Pushes *pushes, TpsRemoteTables *tables, gdouble *sum, GError **error)
+sum_up (TpsRemoteTables *tables, const Pattern *pattern, gsize n_rows, gdouble *sum, GError **error)
 {
   g_autofree gint64 *ids = g_new (gint64, TPS_SERVED_ROWS_AT_ONCE);
 
   *sum = 0;
-  for (gsize first = 0; first < pushes->n_rows; first += TPS_SERVED_ROWS_AT_ONCE)
+  for (gsize first = 0; first < n_rows; first += TPS_SERVED_ROWS_AT_ONCE)
     {
-      gsize n = MIN (TPS_SERVED_ROWS_AT_ONCE, pushes->n_rows - first);
+      gsize n = MIN (TPS_SERVED_ROWS_AT_ONCE, n_rows - first);
       g_auto (TpsTensor) rows = { 0 };
       const gfloat *elements;
 
       for (gsize i = 0; i < n; i++)
         ids[i] = (gint64) (first + i);
-      if (!tps_remote_tables_lookup_rows_sync (tables, pushes->pattern->table,
-                                               tps_view_ids (ids, n), tps_served_get_deadline (),
-                                               &rows, error))
+      if (!tps_remote_tables_lookup_rows_sync (tables, pattern->table, tps_view_ids (ids, n),
+                                               tps_served_get_deadline (), &rows, error))
         return FALSE;
       elements = tps_tensor_data (&rows);
-      for (gsize i = 0; i < n * pushes->pattern->dim; i++)
+      for (gsize i = 0; i < n * pattern->dim; i++)
         *sum += (gdouble) elements[i];
     }
   return TRUE;
 }
 
+/* Compares the sum of the table with that of all pushes. */
 static gboolean
-check_table (const Pushes *pushes, const TpsServed *server, guint transport, GError **error)
+check_table (const TpsLookup *lookup, const Pattern *pattern, GError **error)
 {
-  const Pattern *pattern = pushes->pattern;
-  gdouble expected = (gdouble) pushes->n_pushes * (gdouble) (pattern->n_ids * pattern->dim);
-  g_autoptr (TpsRemoteTables) tables = tps_lookup_server_connect (server, transport, error);
-  gdouble sum;
+  gint64 n_pushes = lookup->n_pushes[pattern - patterns];
+  gdouble expected = (gdouble) n_pushes * (gdouble) (pattern->n_ids * pattern->dim), sum;
+  g_autoptr (TpsRemoteTables) tables = tps_lookup_server_connect (lookup->server, 0, error);
 
-  if (tables == NULL || !sum_up (pushes, tables, &sum, error))
+  if (tables == NULL || !sum_up (tables, pattern, (gsize) lookup->options->n_rows, &sum, error))
     return FALSE;
   if (sum == expected)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
                "%s: the table's sum is %.17g after %" G_GINT64_FORMAT " pushes, expected %.17g",
-               pattern->name, sum, pushes->n_pushes, expected);
+               pattern->name, sum, n_pushes, expected);
   return FALSE;
 }
 
-/* Pushes for `seconds`, and compares the sum of the table with that of all pushes. `*load` receives
- * the rates. INTERNAL (another sum). */
 static gboolean
-pushes_run (Pushes *pushes, const TpsServed *server, guint transport, gdouble seconds,
-            TpsLookupLoad *load, GError **error)
+run_pushes (gpointer bench, gpointer system, gpointer row, gboolean is_warm_up, GError **error)
 {
+  TpsLookup *lookup = bench;
+  const Pattern *pattern = row;
+  guint transport = GPOINTER_TO_UINT (system);
+  const gchar *name = tps_lookup_transport_name (transport);
+  g_autofree gchar *of_clients = g_strdup_printf ("%s, %u clients", name, pattern->n_clients);
+  g_autofree gchar *cpu = g_strdup_printf ("%s, %s, a second of its CPU", pattern->name, name);
   g_autoptr (GPtrArray) clients = g_ptr_array_new_with_free_func (pusher_free);
+  TpsLookupLoad load;
 
-  for (guint i = 0; i < pushes->pattern->n_clients; i++)
-    {
-      Pusher *client = pusher_new (pushes, server, transport, i, error);
-
-      if (client == NULL)
-        return FALSE;
-      g_ptr_array_add (clients, client);
-    }
-  if (!tps_lookup_server_load (server, clients->pdata, clients->len, push_set, seconds, load,
-                               error))
+  for (guint i = 0; i < pattern->n_clients; i++)
+    if (!add_pusher (clients, lookup, pattern, transport, error))
+      return FALSE;
+  if (!tps_lookup_server_load (lookup->server, clients->pdata, clients->len, push_set,
+                               lookup->options->seconds, &load, error))
     return FALSE;
-  pushes->n_pushes += load->n_calls;
-  return check_table (pushes, server, transport, error);
+  lookup->n_pushes[pattern - patterns] += load.n_calls;
+  if (!check_table (lookup, pattern, error))
+    return FALSE;
+  if (is_warm_up)
+    return TRUE;
+  tps_figures_add (lookup->figures, pattern->name, of_clients, &tps_lookup_calls_per_s,
+                   load.calls_per_s);
+  tps_figures_add (lookup->figures, "server", cpu, &tps_lookup_calls, load.calls_per_cpu_s);
+  return TRUE;
 }
 
-/* The smallest calls, one after another: an empty call, a lookup of one row, and a push of one
- * row. */
+static gboolean
+prepare_pattern (TpsLookup *lookup, TpsBenchRun *run, const Pattern *pattern, GError **error)
+{
+  const TpsLookupOptions *o = lookup->options;
+  gdouble n_elems = (gdouble) o->n_rows * (gdouble) pattern->dim;
+  TpsLookupTable table = {
+    .name = pattern->table, .n_rows = (gsize) o->n_rows, .dim = pattern->dim, .place = &o->place
+  };
+
+  if (!tps_lookup_server_make_table (lookup->server, &table, error))
+    return FALSE;
+  tps_engine_begin_row (run->engine);
+  for (guint transport = 0; transport < TPS_LOOKUP_N_TRANSPORTS; transport++)
+    {
+      TpsTask task = { .run = run_pushes,
+                       .bench = lookup,
+                       .system = GUINT_TO_POINTER (transport),
+                       .row = (gpointer) (gsize) pattern,
+                       .measured_s = o->seconds + n_elems / USUAL_ELEMENTS_PER_S };
+
+      tps_engine_add (run->engine, &task, "%s, %s", pattern->name,
+                      tps_lookup_transport_name (transport));
+    }
+  return TRUE;
+}
+
+gboolean
+tps_lookup_prepare_pushes (TpsLookup *lookup, TpsBenchRun *run, GError **error)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (patterns); i++)
+    if (!prepare_pattern (lookup, run, &patterns[i], error))
+      return FALSE;
+  return TRUE;
+}
+
+/* -- the smallest calls, one after another: a row of kinds for each transport -- */
 
 /* The kinds of calls, in the order of the report. */
 typedef enum
@@ -383,74 +386,41 @@ typedef enum
   SMALL_EMPTY, /* Rendezvous.remove() of a prefix that no key has */
   SMALL_LOOKUP,
   SMALL_PUSH,
+  N_SMALL_KINDS
 } SmallKind;
 
-#define N_SMALL_KINDS 3
-
-/* The work of small calls. */
-typedef struct
-{
-  gsize n_rows, dim; /* of the table */
-  TpsLookupIdKind ids;
-  guint n_calls;
-  TpsTablePlace place;
-} SmallShape;
+static const gchar *const small_names[N_SMALL_KINDS] = { "empty call", "lookup of one row",
+                                                         "push of one row" };
 
 #define SMALL_TABLE "small"
 #define SMALL_SEED 17
 
-typedef struct
+/* Elements of the table are numbers of pushes. The client of a run is `client` for empty calls, and
+ * `tables` for the others. */
+struct TpsLookupSmall
 {
-  const TpsServed *server;
-  SmallShape shape;
+  gsize dim;
   TpsLookupIdSource *source;
-  /* [n_rows], the pushes to each row; a push adds 1 to every element of its row */
-  guint32 *n_pushes;
-  gfloat *gradient; /* [dim], all -1: a step of SGD with the learning rate 1 then adds 1 */
-} Small;
-
-/* The client of a run. Empty calls use `client`, lookups and pushes use `tables`; the other pointer
- * is NULL. */
-typedef struct
-{
-  Small *small;
+  guint32 *n_pushes; /* [n_rows], the pushes to each row */
+  gfloat *gradient;  /* [dim] */
   TpsClient *client;
   TpsRemoteTables *tables;
-} Caller;
+};
 
-static const gchar *
-small_name (SmallKind kind)
-{
-  static const gchar *const names[N_SMALL_KINDS] = { "empty call", "lookup of one row",
-                                                     "push of one row" };
-
-  return names[kind];
-}
-
-/* Creates a table of zeros on `server`, which must outlive the result. */
 static Small *
-small_new (const TpsServed *server, const SmallShape *shape, GError **error)
+small_new (const TpsLookupOptions *o)
 {
-  TpsLookupTable table = {
-    .name = SMALL_TABLE, .n_rows = shape->n_rows, .dim = shape->dim, .place = &shape->place
-  };
-  Small *small;
+  Small *small = g_new0 (Small, 1);
 
-  if (!tps_lookup_server_make_table (server, &table, error))
-    return NULL;
-  small = g_new0 (Small, 1);
-  small->server = server;
-  small->shape = *shape;
-  small->source = tps_lookup_id_source_new (&small->shape.ids, shape->n_rows, SMALL_SEED);
-  small->n_pushes = g_new0 (guint32, shape->n_rows);
-  small->gradient = g_new (gfloat, shape->dim);
-  for (gsize i = 0; i < shape->dim; i++)
-    small->gradient[i] = -1;
+  small->dim = (gsize) o->remote_dim;
+  small->source = tps_lookup_id_source_new (&o->id_kind, (gsize) o->n_rows, SMALL_SEED);
+  small->n_pushes = g_new0 (guint32, o->n_rows);
+  small->gradient = make_ones (small->dim);
   return small;
 }
 
-static void
-small_free (Small *small)
+void
+tps_lookup_small_free (TpsLookupSmall *small)
 {
   tps_lookup_id_source_free (small->source);
   g_free (small->n_pushes);
@@ -458,43 +428,32 @@ small_free (Small *small)
   g_free (small);
 }
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (Small, small_free)
-
-/* -- the calls -- */
-
 static gboolean
-call_empty (Caller *caller, G_GNUC_UNUSED gint64 id, G_GNUC_UNUSED TpsTensor *row, GError **error)
+make_call (const Small *small, SmallKind kind, gint64 id, TpsTensor *row, GError **error)
 {
-  return tps_remote_remove (caller->client, "missing", tps_served_get_deadline (), error);
+  TpsTensorView ids = tps_view_ids (&id, 1);
+  gint64 deadline_ns = tps_served_get_deadline ();
+
+  switch (kind)
+    {
+    case SMALL_LOOKUP:
+      return tps_remote_tables_lookup_rows_sync (small->tables, SMALL_TABLE, ids, deadline_ns, row,
+                                                 error);
+    case SMALL_PUSH:
+      return tps_remote_tables_apply_rows_sync (small->tables, SMALL_TABLE, ids,
+                                                tps_view_rows (small->gradient, 1, small->dim),
+                                                deadline_ns, error);
+    default:
+      return tps_remote_remove (small->client, "missing", deadline_ns, error);
+    }
 }
-
-static gboolean
-look_up (Caller *caller, gint64 id, TpsTensor *row, GError **error)
-{
-  return tps_remote_tables_lookup_rows_sync (caller->tables, SMALL_TABLE, tps_view_ids (&id, 1),
-                                             tps_served_get_deadline (), row, error);
-}
-
-static gboolean
-push (Caller *caller, gint64 id, G_GNUC_UNUSED TpsTensor *row, GError **error)
-{
-  const Small *small = caller->small;
-
-  return tps_remote_tables_apply_rows_sync (caller->tables, SMALL_TABLE, tps_view_ids (&id, 1),
-                                            tps_view_rows (small->gradient, 1, small->shape.dim),
-                                            tps_served_get_deadline (), error);
-}
-
-typedef gboolean (*Call) (Caller *caller, gint64 id, TpsTensor *row, GError **error);
-
-static const Call calls[N_SMALL_KINDS] = { call_empty, look_up, push };
 
 static gboolean
 check_row (const Small *small, gint64 id, const TpsTensor *row, GError **error)
 {
   const gfloat *elements = tps_tensor_data (row);
 
-  for (gsize i = 0; i < small->shape.dim; i++)
+  for (gsize i = 0; i < small->dim; i++)
     if (elements[i] != (gfloat) small->n_pushes[id])
       {
         g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
@@ -505,23 +464,20 @@ check_row (const Small *small, gint64 id, const TpsTensor *row, GError **error)
   return TRUE;
 }
 
+/* Makes the calls, and checks the rows that lookups return. */
 static gboolean
-make_calls (Caller *caller, SmallKind kind, GArray *ms, GError **error)
+make_calls (Small *small, SmallKind kind, gint64 n_calls, GArray *ms, GError **error)
 {
-  Small *small = caller->small;
-
-  for (guint i = 0; i < small->shape.n_calls; i++)
+  for (gint64 i = 0; i < n_calls; i++)
     {
       g_auto (TpsTensor) row = { 0 };
       gint64 id, start_ns;
-      gdouble took_ms;
 
       tps_lookup_id_source_draw (small->source, &id, 1);
       start_ns = tps_clock_now_ns ();
-      if (!calls[kind](caller, id, &row, error))
+      if (!make_call (small, kind, id, &row, error))
         return FALSE;
-      took_ms = (gdouble) (tps_clock_now_ns () - start_ns) / 1e6;
-      g_array_append_val (ms, took_ms);
+      append_ms (ms, start_ns);
       small->n_pushes[id] += kind == SMALL_PUSH;
       if (kind == SMALL_LOOKUP && !check_row (small, id, &row, error))
         return FALSE;
@@ -529,224 +485,59 @@ make_calls (Caller *caller, SmallKind kind, GArray *ms, GError **error)
   return TRUE;
 }
 
-/* -- a run -- */
-
-/* Creates a client, makes `n_calls` calls of `kind` one after another, and checks the rows that
- * lookups return. */
-static GArray *
-small_run (Small *small, SmallKind kind, guint transport, GError **error)
-{
-  g_autoptr (GArray) ms = g_array_new (FALSE, FALSE, sizeof (gdouble));
-  g_autoptr (TpsClient) client = NULL;
-  g_autoptr (TpsRemoteTables) tables = NULL;
-  TpsClientOptions options = { .address = small->server->addresses[transport] };
-  Caller caller = { .small = small };
-
-  if (kind == SMALL_EMPTY)
-    caller.client = client = tps_client_new (&options, error);
-  else
-    caller.tables = tables = tps_lookup_server_connect (small->server, transport, error);
-  if ((client == NULL && tables == NULL) || !make_calls (&caller, kind, ms, error))
-    return NULL;
-  return g_steal_pointer (&ms);
-}
-
-/* For the estimate: the time of a lookup, and the rate of the sum that checks pushes. */
-#define USUAL_CALL_S 0.0002
-#define USUAL_ELEMENTS_PER_S 3e8
-
-/* -- the state of the part -- */
-
-struct TpsLookupRows
-{
-  RemoteShape remote;
-  Pushes pushes[N_PATTERNS];
-  Small *small;
-};
-
-static TpsLookupRows *
-get_rows (TpsLookup *lookup)
-{
-  if (lookup->rows == NULL)
-    lookup->rows = g_new0 (TpsLookupRows, 1);
-  return lookup->rows;
-}
-
-void
-tps_lookup_rows_free (TpsLookupRows *rows)
-{
-  g_clear_pointer (&rows->small, small_free);
-  g_free (rows);
-}
-
-/* -- rows by RPC: a row of transports -- */
-
-static gboolean
-run_remote (gpointer bench, gpointer system, G_GNUC_UNUSED gpointer row, gboolean is_warm_up,
-            GError **error)
-{
-  TpsLookup *lookup = bench;
-  guint transport = GPOINTER_TO_UINT (system);
-  const gchar *name = tps_lookup_transport_name (transport);
-  g_autofree gchar *load = g_strdup_printf ("%s, %d clients", name, lookup->options->n_clients);
-  g_autofree gchar *cpu = g_strdup_printf ("%s, a second of its CPU", name);
-  g_auto (RemoteTimes) times = { 0 };
-
-  if (!remote_run (lookup->server, &lookup->rows->remote, transport, &times, error))
-    return FALSE;
-  if (is_warm_up)
-    return TRUE;
-  tps_figures_add_all (lookup->figures, "lookup", name, &tps_lookup_ms, times.ms);
-  tps_figures_add (lookup->figures, "lookup", load, &tps_lookup_calls_per_s,
-                   times.load.calls_per_s);
-  tps_figures_add (lookup->figures, "server", cpu, &tps_lookup_calls, times.load.calls_per_cpu_s);
-  return TRUE;
-}
-
-gboolean
-tps_lookup_prepare_remote (TpsLookup *lookup, TpsBenchRun *run, GError **error)
-{
-  gdouble seconds = lookup->options->seconds + (gdouble) lookup->options->n_calls * USUAL_CALL_S;
-
-  get_rows (lookup)->remote = (RemoteShape) { .n_rows = (gsize) lookup->options->n_rows,
-                                              .dim = (gsize) lookup->options->remote_dim,
-                                              .dtype = lookup->options->remote_dtype,
-                                              .n_ids = (gsize) lookup->options->n_ids,
-                                              .n_calls = (guint) lookup->options->n_calls,
-                                              .n_clients = (guint) lookup->options->n_clients,
-                                              .seconds = lookup->options->seconds,
-                                              .place = lookup->options->place,
-                                              .ids = lookup->options->id_kind };
-  if (!remote_prepare (lookup->server, &lookup->rows->remote, error))
-    return FALSE;
-  tps_engine_begin_row (run->engine);
-  for (guint transport = 0; transport < TPS_LOOKUP_N_TRANSPORTS; transport++)
-    {
-      g_autofree gchar *title = g_strdup_printf ("lookup, %s",
-                                                 tps_lookup_transport_name (transport));
-      TpsTask task = { .title = title,
-                       .run = run_remote,
-                       .bench = lookup,
-                       .system = GUINT_TO_POINTER (transport),
-                       .warm_up_s = seconds,
-                       .measured_s = seconds };
-
-      tps_engine_add (run->engine, &task);
-    }
-  return TRUE;
-}
-
-/* -- the smallest calls by RPC: a row of kinds for each transport -- */
-
 static gboolean
 run_small (gpointer bench, gpointer system, gpointer row, gboolean is_warm_up, GError **error)
 {
   TpsLookup *lookup = bench;
+  Small *small = lookup->small;
   SmallKind kind = GPOINTER_TO_UINT (system);
   guint transport = GPOINTER_TO_UINT (row);
-  g_autoptr (GArray) ms = small_run (lookup->rows->small, kind, transport, error);
+  g_autoptr (GArray) ms = g_array_new (FALSE, FALSE, sizeof (gdouble));
+  TpsClientOptions options = { .address = lookup->server->addresses[transport] };
+  gboolean ok;
 
-  if (ms == NULL)
-    return FALSE;
-  if (!is_warm_up)
-    tps_figures_add_all (lookup->figures, small_name (kind), tps_lookup_transport_name (transport),
+  if (kind == SMALL_EMPTY)
+    small->client = tps_client_new (&options, error);
+  else
+    small->tables = tps_lookup_server_connect (lookup->server, transport, error);
+  ok = (small->client != NULL || small->tables != NULL)
+       && make_calls (small, kind, lookup->options->n_calls, ms, error);
+  g_clear_pointer (&small->client, tps_client_free);
+  g_clear_pointer (&small->tables, tps_remote_tables_free);
+  if (ok && !is_warm_up)
+    tps_figures_add_all (lookup->figures, small_names[kind], tps_lookup_transport_name (transport),
                          &tps_lookup_ms, ms);
-  return TRUE;
+  return ok;
 }
 
 gboolean
 tps_lookup_prepare_small (TpsLookup *lookup, TpsBenchRun *run, GError **error)
 {
-  gdouble seconds = (gdouble) lookup->options->n_calls * USUAL_CALL_S;
-  SmallShape shape = { .n_rows = (gsize) lookup->options->n_rows,
-                       .dim = (gsize) lookup->options->remote_dim,
-                       .ids = lookup->options->id_kind,
-                       .n_calls = (guint) lookup->options->n_calls,
-                       .place = lookup->options->place };
-  TpsFigureLimit limit = { .name = small_name (SMALL_EMPTY), .title = "of empty" };
+  const TpsLookupOptions *o = lookup->options;
+  TpsLookupTable table = { .name = SMALL_TABLE,
+                           .n_rows = (gsize) o->n_rows,
+                           .dim = (gsize) o->remote_dim,
+                           .place = &o->place };
+  TpsFigureLimit limit = { .name = small_names[SMALL_EMPTY], .title = "of empty" };
 
-  get_rows (lookup)->small = small_new (lookup->server, &shape, error);
-  if (lookup->rows->small == NULL)
+  if (!tps_lookup_server_make_table (lookup->server, &table, error))
     return FALSE;
+  lookup->small = small_new (o);
   tps_figures_add_limit (lookup->figures, &limit);
   for (guint transport = 0; transport < TPS_LOOKUP_N_TRANSPORTS; transport++)
     {
       tps_engine_begin_row (run->engine);
       for (guint kind = 0; kind < N_SMALL_KINDS; kind++)
         {
-          g_autofree gchar *title = g_strdup_printf ("%s, %s", small_name (kind),
-                                                     tps_lookup_transport_name (transport));
-          TpsTask task = { .title = title,
-                           .run = run_small,
+          TpsTask task = { .run = run_small,
                            .bench = lookup,
                            .system = GUINT_TO_POINTER (kind),
                            .row = GUINT_TO_POINTER (transport),
-                           .warm_up_s = seconds,
-                           .measured_s = seconds };
+                           .measured_s = (gdouble) o->n_calls * USUAL_CALL_S };
 
-          tps_engine_add (run->engine, &task);
+          tps_engine_add (run->engine, &task, "%s, %s", small_names[kind],
+                          tps_lookup_transport_name (transport));
         }
     }
-  return TRUE;
-}
-
-/* -- pushes by RPC: a row of transports for each pattern -- */
-
-static gboolean
-run_pushes (gpointer bench, gpointer system, gpointer row, gboolean is_warm_up, GError **error)
-{
-  TpsLookup *lookup = bench;
-  Pushes *pushes = row;
-  guint transport = GPOINTER_TO_UINT (system);
-  const Pattern *pattern = pushes->pattern;
-  const gchar *name = tps_lookup_transport_name (transport);
-  g_autofree gchar *clients = g_strdup_printf ("%s, %u clients", name, pattern->n_clients);
-  g_autofree gchar *cpu = g_strdup_printf ("%s, %s, a second of its CPU", pattern->name, name);
-  TpsLookupLoad load;
-
-  if (!pushes_run (pushes, lookup->server, transport, lookup->options->seconds, &load, error))
-    return FALSE;
-  if (is_warm_up)
-    return TRUE;
-  tps_figures_add (lookup->figures, pattern->name, clients, &tps_lookup_calls_per_s,
-                   load.calls_per_s);
-  tps_figures_add (lookup->figures, "server", cpu, &tps_lookup_calls, load.calls_per_cpu_s);
-  return TRUE;
-}
-
-static gboolean
-prepare_pattern (TpsLookup *lookup, TpsBenchRun *run, guint i, GError **error)
-{
-  Pushes *pushes = &get_rows (lookup)->pushes[i];
-
-  if (!pushes_prepare (pushes, lookup->server, i, (gsize) lookup->options->n_rows,
-                       &lookup->options->place, error))
-    return FALSE;
-  pushes->ids = lookup->options->id_kind;
-  tps_engine_begin_row (run->engine);
-  for (guint transport = 0; transport < TPS_LOOKUP_N_TRANSPORTS; transport++)
-    {
-      g_autofree gchar *title = g_strdup_printf ("%s, %s", pushes->pattern->name,
-                                                 tps_lookup_transport_name (transport));
-      TpsTask task = { .title = title,
-                       .run = run_pushes,
-                       .bench = lookup,
-                       .system = GUINT_TO_POINTER (transport),
-                       .row = pushes };
-
-      task.measured_s = lookup->options->seconds
-                        + (gdouble) (pushes->n_rows * pushes->pattern->dim) / USUAL_ELEMENTS_PER_S;
-      task.warm_up_s = task.measured_s;
-      tps_engine_add (run->engine, &task);
-    }
-  return TRUE;
-}
-
-gboolean
-tps_lookup_prepare_pushes (TpsLookup *lookup, TpsBenchRun *run, GError **error)
-{
-  for (guint i = 0; i < N_PATTERNS; i++)
-    if (!prepare_pattern (lookup, run, i, error))
-      return FALSE;
   return TRUE;
 }

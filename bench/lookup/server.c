@@ -17,10 +17,9 @@ TpsServed *
 tps_lookup_server_start (TpsSupervisor *supervisor, const gchar *program, const gchar *socket_dir,
                          const gchar *table_device, GError **error)
 {
-  g_autofree gchar *unix_flag = g_strdup_printf ("--listen=unix:%s/lookup.sock", socket_dir);
-  g_autofree gchar *device_flag = g_strdup_printf ("--table-device=%s", table_device);
-  gchar tcp_flag[] = "--listen=127.0.0.1:0";
-  gchar *flags[] = { unix_flag, tcp_flag, table_device != NULL ? device_flag : NULL, NULL };
+  g_autofree gchar *flags = g_strdup_printf (
+      "--listen=unix:%s/lookup.sock\n--listen=127.0.0.1:0\n%s%s", socket_dir,
+      table_device != NULL ? "--table-device=" : "", table_device != NULL ? table_device : "");
 
   return tps_served_start (supervisor, "server", program, flags, TPS_LOOKUP_N_TRANSPORTS, error);
 }

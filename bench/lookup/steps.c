@@ -247,6 +247,9 @@ trained_rows_check (TrainedRows *rows, gsize n, gdouble sum, const gchar *system
 /* The steps of one trainer by RPC, over a Unix socket with shared memory: pooled lookups, alone or
  * followed by a push of the gradients of bags. */
 
+#define OURS "step"
+#define USUAL_ROWS_PER_S 5e6 /* for the estimate of the time */
+
 /* One kind of step; static. */
 typedef struct
 {
@@ -254,42 +257,108 @@ typedef struct
   const gchar *row;           /* the row of the report, such as "lookup + push, adagrad" */
   const gchar *table;         /* the table of the server */
   TpsOptimizerKind optimizer; /* 0 = the step only has a lookup */
+  gboolean peer_has[TPS_LOOKUP_N_PEERS];
 } Work;
 
 #define N_WORKS 4
-extern const Work works[N_WORKS];
 
-const Work works[N_WORKS] = {
-  { "lookup", "lookup", "step/lookup", 0 },
-  { "rowwise-adagrad", "lookup + push, rowwise-adagrad", "step/rowwise-adagrad",
-    TPS_OPTIMIZER_ROWWISE_ADAGRAD },
-  { "adagrad", "lookup + push, adagrad", "step/adagrad", TPS_OPTIMIZER_ADAGRAD },
-  { "adam", "lookup + push, adam", "step/adam", TPS_OPTIMIZER_ADAM },
+static const Work works[N_WORKS] = {
+  { "lookup", "lookup", "step/lookup", 0, { TRUE, TRUE } },
+  { "rowwise-adagrad",
+    "lookup + push, rowwise-adagrad",
+    "step/rowwise-adagrad",
+    TPS_OPTIMIZER_ROWWISE_ADAGRAD,
+    { [TPS_LOOKUP_FBGEMM] = TRUE } },
+  { "adagrad", "lookup + push, adagrad", "step/adagrad", TPS_OPTIMIZER_ADAGRAD, { TRUE, TRUE } },
+  { "adam",
+    "lookup + push, adam",
+    "step/adam",
+    TPS_OPTIMIZER_ADAM,
+    { [TPS_LOOKUP_PYTORCH] = TRUE } },
 };
 
-/* -- parts of a lookup -- */
-
-/* Returns the offsets of the bags [n_bags]. */
-static gint64 *
-make_offsets (const TpsLookupShape *shape)
+/* A caller whose model computes on the GPU that has the tables of the server. A lookup ends when
+ * the result is in the array of the caller, in memory of that GPU. */
+typedef struct
 {
-  gint64 *offsets = g_new (gint64, shape->n_bags);
+  TpsRemoteTables *tables;
+  TpsStream *stream;
+  TpsBuffer *array; /* [n_bags, dim], on the device */
+  guint n_results, n_there;
+  gsize n_done; /* batches so far; both paths look up the same ids */
+} DeviceCaller;
 
-  for (gsize bag = 0; bag < shape->n_bags; bag++)
-    offsets[bag] = (gint64) (bag * shape->bag_length);
-  return offsets;
+/* The path of a result to the array of the caller. */
+typedef enum
+{
+  THROUGH_HOST, /* the result is in host memory, and is copied to the device */
+  ON_DEVICE,    /* the result is in memory of the device that both processes share */
+  N_WAYS
+} Way;
+
+/* One work on one system, and its progress. */
+typedef struct
+{
+  TrainedRows *rows; /* the expected rows; NULL = the work only has lookups */
+  gsize n_done;      /* batches so far */
+} StepTask;
+
+struct TpsLookupSteps
+{
+  gfloat *gradients; /* [n_bags, dim] */
+  gint64 *offsets;   /* [n_bags] */
+  Samples *samples;
+  TpsRemoteTables *tables;
+  StepTask tasks[1 + TPS_LOOKUP_N_PEERS][N_WORKS]; /* the first system is ours */
+  DeviceCaller callers[N_WAYS];                    /* for a caller on a device */
+};
+
+void
+tps_lookup_steps_free (TpsLookupSteps *steps)
+{
+  for (guint way = 0; way < N_WAYS; way++)
+    {
+      DeviceCaller *caller = &steps->callers[way];
+
+      if (caller->stream != NULL)
+        caller->stream->device->ops->stream_free (caller->stream);
+      g_clear_pointer (&caller->array, tps_buffer_unref);
+      g_clear_pointer (&caller->tables, tps_remote_tables_free);
+    }
+  g_clear_pointer (&steps->tables, tps_remote_tables_free);
+  for (guint system = 0; system <= TPS_LOOKUP_N_PEERS; system++)
+    for (guint i = 0; i < N_WORKS; i++)
+      g_clear_pointer (&steps->tasks[system][i].rows, trained_rows_free);
+  g_clear_pointer (&steps->samples, samples_free);
+  g_free (steps->gradients);
+  g_free (steps->offsets);
+  g_free (steps);
+}
+
+/* -- calls -- */
+
+static gboolean
+look_up (TpsRemoteTables *tables, const TpsBagQuery *query, TpsTensor *output, GError **error)
+{
+  TpsTensor result = { 0 };
+
+  if (!tps_remote_tables_lookup_bags_sync (tables, query, 1, tps_served_get_deadline (), &result,
+                                           error))
+    return FALSE;
+  tps_tensor_move (output, &result);
+  return TRUE;
 }
 
 /* Returns the query of a batch. It borrows all arguments. */
 static TpsBagQuery
-make_query (const TpsLookupBags *bags, const gint64 *offsets, const gchar *table, gsize batch)
+make_query (const TpsLookup *lookup, const gchar *table, gsize batch)
 {
-  const TpsLookupShape *shape = &bags->shape;
-  const gint64 *ids = tps_lookup_bags_get_ids (bags, batch % shape->n_sets);
+  const TpsLookupShape *shape = &lookup->bags.shape;
+  const gint64 *ids = tps_lookup_bags_get_ids (&lookup->bags, batch % shape->n_sets);
 
   return (TpsBagQuery) { .table = table,
                          .indices = tps_view_ids (ids, shape->n_bags * shape->bag_length),
-                         .offsets = tps_view_ids (offsets, shape->n_bags),
+                         .offsets = tps_view_ids (lookup->steps->offsets, shape->n_bags),
                          .pooling = TPS_POOLING_SUM };
 }
 
@@ -304,100 +373,27 @@ sum_up (const gfloat *elements, gsize n)
   return sum;
 }
 
-/* -- life -- */
-
-typedef struct
-{
-  const TpsLookupBags *bags;
-  const gfloat *gradients;
-  TpsRemoteTables *tables;
-  gint64 *offsets;  /* [n_bags] */
-  TpsTensor output; /* the result of the last lookup */
-} Stepper;
-
 static gboolean
-make_table (const TpsServed *server, const Work *work, const TpsLookupShape *shape,
-            const TpsTablePlace *place, GError **error)
+push_bags (const TpsLookup *lookup, const TpsBagQuery *query, GError **error)
 {
-  TpsOptimizerSpec optimizer = tps_optimizer_spec (work->optimizer, LEARNING_RATE);
-  TpsLookupTable table = {
-    .name = work->table, .n_rows = shape->n_rows, .dim = shape->dim, .place = place
-  };
-
-  if (work->optimizer == 0)
-    return tps_lookup_server_make_filled_table (server, &table, error);
-  optimizer.epsilon = EPSILON;
-  table.optimizer = &optimizer;
-  return tps_lookup_server_make_table (server, &table, error);
-}
-
-static void
-stepper_free (Stepper *stepper)
-{
-  tps_tensor_clear (&stepper->output);
-  g_clear_pointer (&stepper->tables, tps_remote_tables_free);
-  g_free (stepper->offsets);
-  g_free (stepper);
-}
-
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (Stepper, stepper_free)
-
-/* Connects a client, and creates and fills the tables of all works. `bags` and `gradients` [n_bags,
- * dim] are borrowed. */
-static Stepper *
-stepper_new (const TpsServed *server, const TpsLookupBags *bags, const gfloat *gradients,
-             const TpsTablePlace *place, GError **error)
-{
-  g_autoptr (Stepper) stepper = g_new0 (Stepper, 1);
-  const TpsLookupShape *shape = &bags->shape;
-
-  stepper->bags = bags;
-  stepper->gradients = gradients;
-  stepper->offsets = make_offsets (shape);
-  for (guint i = 0; i < N_WORKS; i++)
-    if (!make_table (server, &works[i], shape, place, error))
-      return NULL;
-  stepper->tables = tps_lookup_server_connect (server, 0, error);
-  return stepper->tables != NULL ? g_steal_pointer (&stepper) : NULL;
-}
-
-/* -- calls -- */
-
-static gboolean
-look_up_bags (Stepper *stepper, const TpsBagQuery *query, GError **error)
-{
-  TpsTensor output = { 0 };
-
-  if (!tps_remote_tables_lookup_bags_sync (stepper->tables, query, 1, tps_served_get_deadline (),
-                                           &output, error))
-    return FALSE;
-  tps_tensor_move (&stepper->output, &output);
-  return TRUE;
-}
-
-static gboolean
-push_bags (Stepper *stepper, const TpsBagQuery *query, GError **error)
-{
-  const TpsLookupShape *shape = &stepper->bags->shape;
+  const TpsLookupShape *shape = &lookup->bags.shape;
   TpsBagGradient gradient = {
     .query = *query,
-    .gradient = tps_view_rows (stepper->gradients, shape->n_bags, shape->dim),
+    .gradient = tps_view_rows (lookup->steps->gradients, shape->n_bags, shape->dim),
   };
 
-  return tps_remote_tables_apply_bags_sync (stepper->tables, &gradient, 1,
+  return tps_remote_tables_apply_bags_sync (lookup->steps->tables, &gradient, 1,
                                             tps_served_get_deadline (), error);
 }
 
-/* -- runs -- */
-
 /* Looks up the rows of the samples, and adds up their elements. */
 static gboolean
-sum_up_samples (Stepper *stepper, const Work *work, gdouble *sum, GError **error)
+sum_up_samples (const TpsLookup *lookup, const Work *work, gdouble *sum, GError **error)
 {
-  const TpsLookupBags *bags = stepper->bags;
+  const TpsLookupBags *bags = &lookup->bags;
   g_auto (TpsTensor) rows = { 0 };
 
-  if (!tps_remote_tables_lookup_rows_sync (stepper->tables, work->table,
+  if (!tps_remote_tables_lookup_rows_sync (lookup->steps->tables, work->table,
                                            tps_view_ids (bags->ids, bags->n_samples),
                                            tps_served_get_deadline (), &rows, error))
     return FALSE;
@@ -406,258 +402,40 @@ sum_up_samples (Stepper *stepper, const Work *work, gdouble *sum, GError **error
 }
 
 /* Runs `n_batches` batches from number `first` on. Each batch has one lookup. If the work has an
- * optimizer, a push follows; it has been applied when its call returns. */
+ * optimizer, a push follows; it has been applied when its call returns. Returns the seconds; -1
+ * with an error. */
 static gdouble
-stepper_run (Stepper *stepper, const Work *work, gsize first, gsize n_batches, gdouble *checksum,
-             GError **error)
+run_ours (const TpsLookup *lookup, const Work *work, gsize first, gsize n_batches,
+          gdouble *checksum, GError **error)
 {
-  const TpsLookupShape *shape = &stepper->bags->shape;
-  gint64 start_ns = tps_clock_now_ns ();
-  gint64 end_ns;
-
-  for (gsize i = first; i < first + n_batches; i++)
-    {
-      TpsBagQuery query = make_query (stepper->bags, stepper->offsets, work->table, i);
-
-      if (!look_up_bags (stepper, &query, error)
-          || (work->optimizer != 0 && !push_bags (stepper, &query, error)))
-        return -1;
-    }
-  end_ns = tps_clock_now_ns ();
-  if (work->optimizer == 0)
-    *checksum = sum_up (tps_tensor_data (&stepper->output), shape->n_bags * shape->dim);
-  else if (!sum_up_samples (stepper, work, checksum, error))
-    return -1;
-  return (gdouble) (end_ns - start_ns) / 1e9;
-}
-
-/* A caller whose model computes on the GPU that has the tables of the server. It makes pooled
- * lookups by RPC over a Unix socket. A lookup ends when the result is in the array of the caller,
- * in memory of that GPU. */
-
-/* The path of a result to the array of the caller. */
-typedef enum
-{
-  THROUGH_HOST, /* the result is in host memory, and is copied to the device */
-  ON_DEVICE,    /* the result is in memory of the device that both processes share */
-} Way;
-#define N_WAYS 2
-
-/* A client opens a shared segment only after a result in host memory, so the first results are
- * there. */
-#define MAX_FIRST_LOOKUPS 1000
-
-typedef struct
-{
-  const TpsLookupBags *bags;
-  const gchar *table;
-  TpsRemoteTables *tables;
-  gint64 *offsets; /* [n_bags] */
-  TpsStream *stream;
-  TpsBuffer *array; /* [n_bags, dim], on the device */
-  guint n_results, n_there;
-} DeviceCaller;
-
-static gsize
-get_n_bytes (const DeviceCaller *caller)
-{
-  return caller->bags->shape.n_bags * caller->bags->shape.dim * sizeof (gfloat);
-}
-
-/* -- a lookup -- */
-
-/* Copies the result to the array, and waits until the copy has ended: after the release of the
- * result, the server may write the next result to the same memory. */
-static gboolean
-take (DeviceCaller *caller, TpsTensor *result, GError **error)
-{
-  const TpsDeviceOps *ops = caller->stream->device->ops;
-
-  ops->copy (caller->stream, tps_buffer_get_data (caller->array), tps_tensor_data (result),
-             get_n_bytes (caller));
-  return ops->stream_sync (caller->stream, error);
-}
-
-/* Looks up one batch. `*is_there` receives TRUE if the result was in memory of the device. */
-static gboolean
-look_up_there (DeviceCaller *caller, gsize batch, gboolean *is_there, GError **error)
-{
-  TpsBagQuery query = make_query (caller->bags, caller->offsets, caller->table, batch);
-  g_auto (TpsTensor) result = { 0 };
-
-  if (!tps_remote_tables_lookup_bags_sync (caller->tables, &query, 1, tps_served_get_deadline (),
-                                           &result, error))
-    return FALSE;
-  *is_there = tps_device_memory_of_tensor (&result) != NULL;
-  return take (caller, &result, error);
-}
-
-static gboolean
-look_up_until_there (DeviceCaller *caller, GError **error)
-{
-  gboolean is_there = FALSE;
-
-  for (guint i = 0; i < MAX_FIRST_LOOKUPS && !is_there; i++)
-    if (!look_up_there (caller, i, &is_there, error))
-      return FALSE;
-  if (!is_there)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                 "no result of %d lookups was in memory of %s: the server and this program do not "
-                 "share it",
-                 MAX_FIRST_LOOKUPS, caller->stream->device->name);
-  return is_there;
-}
-
-/* -- life -- */
-
-static void
-device_caller_free (DeviceCaller *caller)
-{
-  if (caller->stream != NULL)
-    caller->stream->device->ops->stream_free (caller->stream);
-  g_clear_pointer (&caller->array, tps_buffer_unref);
-  g_clear_pointer (&caller->tables, tps_remote_tables_free);
-  g_free (caller->offsets);
-  g_free (caller);
-}
-
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (DeviceCaller, device_caller_free)
-
-/* Connects a client to `table`, which must be filled. With ON_DEVICE, repeats lookups
- * until the first result is in memory of the device. `bags` and `table` are borrowed. */
-static DeviceCaller *
-device_caller_new (const TpsServed *server, const TpsLookupBags *bags, const gchar *table,
-                   TpsDevice *device, Way way, GError **error)
-{
-  g_autoptr (DeviceCaller) caller = g_new0 (DeviceCaller, 1);
-  TpsDevice *lookup_device = way == ON_DEVICE ? device : NULL;
-
-  caller->bags = bags;
-  caller->table = table;
-  caller->offsets = make_offsets (&bags->shape);
-  caller->tables = tps_served_connect (server->addresses[0], NULL, lookup_device, error);
-  if (caller->tables == NULL)
-    return NULL;
-  caller->stream = device->ops->stream_new (device, error);
-  if (caller->stream == NULL)
-    return NULL;
-  caller->array = device->ops->alloc (device, get_n_bytes (caller), error);
-  if (caller->array == NULL || (lookup_device != NULL && !look_up_until_there (caller, error)))
-    return NULL;
-  return g_steal_pointer (&caller);
-}
-
-/* -- runs -- */
-
-static gboolean
-sum_up_array (DeviceCaller *caller, gdouble *sum, GError **error)
-{
-  gsize n_bytes = get_n_bytes (caller);
-  g_autofree gfloat *elements = g_malloc (n_bytes);
-
-  if (!tps_device_memory_copy (caller->stream->device, elements,
-                               tps_buffer_get_data (caller->array), n_bytes, error))
-    return FALSE;
-  *sum = sum_up (elements, n_bytes / sizeof *elements);
-  return TRUE;
-}
-
-/* Runs `n_batches` batches from number `first` on. Returns the duration in seconds; -1 with an
- * error. `*checksum` receives the sum of the array of the caller after the last batch. */
-static gdouble
-device_caller_run (DeviceCaller *caller, gsize first, gsize n_batches, gdouble *checksum,
-                   GError **error)
-{
+  const TpsLookupShape *shape = &lookup->bags.shape;
+  g_auto (TpsTensor) output = { 0 };
   gint64 start_ns = tps_clock_now_ns (), end_ns;
 
   for (gsize i = first; i < first + n_batches; i++)
     {
-      gboolean is_there = FALSE;
+      TpsBagQuery query = make_query (lookup, work->table, i);
 
-      if (!look_up_there (caller, i, &is_there, error))
+      if (!look_up (lookup->steps->tables, &query, &output, error)
+          || (work->optimizer != 0 && !push_bags (lookup, &query, error)))
         return -1;
-      caller->n_results++;
-      caller->n_there += is_there;
     }
   end_ns = tps_clock_now_ns ();
-  return sum_up_array (caller, checksum, error) ? (gdouble) (end_ns - start_ns) / 1e9 : -1;
+  if (work->optimizer == 0)
+    *checksum = sum_up (tps_tensor_data (&output), shape->n_bags * shape->dim);
+  else if (!sum_up_samples (lookup, work, checksum, error))
+    return -1;
+  return (gdouble) (end_ns - start_ns) / 1e9;
 }
-
-/* Returns the number of results of all runs. `*n_there` receives the number of results that were in
- * memory of the device. */
-static guint
-device_caller_count (const DeviceCaller *caller, guint *n_there)
-{
-  *n_there = caller->n_there;
-  return caller->n_results;
-}
-
-#define OURS "step"
-#define USUAL_ROWS_PER_S 5e6 /* for the estimate of the time */
-
-/* One work on one system, and its progress. */
-typedef struct
-{
-  TrainedRows *rows; /* the expected rows; NULL = the work only has lookups */
-  gsize n_done;      /* batches so far */
-} StepTask;
-
-struct TpsLookupSteps
-{
-  gfloat *gradients; /* [n_bags, dim] */
-  Samples *samples;
-  Stepper *stepper;
-  StepTask tasks[1 + TPS_LOOKUP_N_PEERS][N_WORKS]; /* the first system is ours */
-
-  /* For callers on a device. */
-  DeviceCaller *device_callers[N_WAYS];
-  gsize n_device_batches[N_WAYS]; /* batches so far */
-};
-
-void
-tps_lookup_steps_free (TpsLookupSteps *steps)
-{
-  for (guint way = 0; way < N_WAYS; way++)
-    g_clear_pointer (&steps->device_callers[way], device_caller_free);
-  g_clear_pointer (&steps->stepper, stepper_free);
-  for (guint system = 0; system <= TPS_LOOKUP_N_PEERS; system++)
-    for (guint i = 0; i < N_WORKS; i++)
-      g_clear_pointer (&steps->tasks[system][i].rows, trained_rows_free);
-  g_clear_pointer (&steps->samples, samples_free);
-  g_free (steps->gradients);
-  g_free (steps);
-}
-
-/* TRUE = the peer supports the work. */
-static const gboolean peer_has[TPS_LOOKUP_N_PEERS][N_WORKS] = {
-  /* in the order of works */
-  [TPS_LOOKUP_PYTORCH] = { TRUE, FALSE, TRUE, TRUE },
-  [TPS_LOOKUP_FBGEMM] = { TRUE, TRUE, TRUE, FALSE },
-};
 
 /* -- systems: number 0 is our system, the other numbers are the peers -- */
-
-static const TpsLookupPeer *
-get_peer (const TpsLookup *lookup, guint system)
-{
-  return system > 0 ? &lookup->peers[system - 1] : NULL;
-}
 
 static const gchar *
 get_name (const TpsLookup *lookup, guint system)
 {
-  return system > 0 ? get_peer (lookup, system)->name : OURS;
+  return system > 0 ? lookup->peers[system - 1].name : OURS;
 }
 
-static gboolean
-has_work (const TpsLookup *lookup, guint system, guint work)
-{
-  return system == 0 || (get_peer (lookup, system)->child != NULL && peer_has[system - 1][work]);
-}
-
-/* -- runs -- */
-
-/* Returns the seconds; -1 with an error. */
 static gdouble
 run_batches (TpsLookup *lookup, guint system, const Work *work, gsize first, gdouble *checksum,
              GError **error)
@@ -668,19 +446,29 @@ run_batches (TpsLookup *lookup, guint system, const Work *work, gsize first, gdo
                                   .n_batches = (gsize) lookup->options->n_steps };
 
   if (system > 0)
-    return tps_lookup_peer_run (get_peer (lookup, system), &peer_work, checksum, error);
-  return stepper_run (lookup->steps->stepper, work, first, peer_work.n_batches, checksum, error);
+    return tps_lookup_peer_run (&lookup->peers[system - 1], &peer_work, checksum, error);
+  return run_ours (lookup, work, first, peer_work.n_batches, checksum, error);
 }
 
-static gboolean
-check (TpsLookup *lookup, StepTask *task, gsize n_batches, gdouble checksum, const gchar *name,
-       GError **error)
+/* Adds the rate of a round. */
+static void
+add_rate (const TpsLookup *lookup, const gchar *system, const gchar *row, gdouble seconds)
 {
-  gsize last = (task->n_done + n_batches - 1) % lookup->bags.shape.n_sets;
+  const TpsLookupShape *shape = &lookup->bags.shape;
 
-  if (task->rows != NULL)
-    return trained_rows_check (task->rows, n_batches, checksum, name, error);
-  return tps_lookup_bags_check (&lookup->bags, last, checksum, name, error);
+  tps_figures_add (lookup->figures, system, row, &tps_lookup_rows_per_s,
+                   (gdouble) ((gsize) lookup->options->n_steps * shape->n_bags * shape->bag_length)
+                       / seconds);
+}
+
+/* Returns the expected seconds of a round. */
+static gdouble
+foretell (const TpsLookup *lookup)
+{
+  const TpsLookupShape *shape = &lookup->bags.shape;
+
+  return (gdouble) lookup->options->n_steps * (gdouble) (shape->n_bags * shape->bag_length)
+         / USUAL_ROWS_PER_S;
 }
 
 static gboolean
@@ -688,94 +476,123 @@ run_steps (gpointer bench, gpointer system, gpointer row, gboolean is_warm_up, G
 {
   TpsLookup *lookup = bench;
   guint number = GPOINTER_TO_UINT (system), i = GPOINTER_TO_UINT (row);
-  const TpsLookupShape *shape = &lookup->bags.shape;
-  const Work *work = &works[i];
   const gchar *name = get_name (lookup, number);
   StepTask *task = &lookup->steps->tasks[number][i];
   gsize n_batches = (gsize) lookup->options->n_steps;
   gdouble checksum = 0;
-  gdouble seconds = run_batches (lookup, number, work, task->n_done, &checksum, error);
+  gdouble seconds = run_batches (lookup, number, &works[i], task->n_done, &checksum, error);
 
-  if (seconds < 0 || !check (lookup, task, n_batches, checksum, name, error))
+  if (seconds < 0)
     return FALSE;
   task->n_done += n_batches;
+  if (task->rows != NULL
+          ? !trained_rows_check (task->rows, n_batches, checksum, name, error)
+          : !tps_lookup_bags_check (&lookup->bags, (task->n_done - 1) % lookup->bags.shape.n_sets,
+                                    checksum, name, error))
+    return FALSE;
   if (!is_warm_up)
-    tps_figures_add (lookup->figures, name, work->row, &tps_lookup_rows_per_s,
-                     (gdouble) (n_batches * shape->n_bags * shape->bag_length) / seconds);
+    add_rate (lookup, name, works[i].row, seconds);
   return TRUE;
-}
-
-/* -- tasks: a row of systems for each work -- */
-
-static void
-add_task (TpsLookup *lookup, TpsEngine *engine, guint system, guint i)
-{
-  const Work *work = &works[i];
-  const TpsLookupShape *shape = &lookup->bags.shape;
-  g_autofree gchar *title = g_strdup_printf ("%s, %s", get_name (lookup, system), work->row);
-  TpsTask task = { .title = title,
-                   .run = run_steps,
-                   .bench = lookup,
-                   .system = GUINT_TO_POINTER (system),
-                   .row = GUINT_TO_POINTER (i) };
-
-  if (work->optimizer != 0)
-    lookup->steps->tasks[system][i].rows = trained_rows_new (lookup->steps->samples,
-                                                             work->optimizer);
-  task.measured_s = (gdouble) lookup->options->n_steps
-                    * (gdouble) (shape->n_bags * shape->bag_length) / USUAL_ROWS_PER_S;
-  task.warm_up_s = task.measured_s;
-  tps_engine_add (engine, &task);
 }
 
 /* -- lookups to a device: a row with both paths -- */
 
+/* A client opens a shared segment only after a result in host memory, so the first results are
+ * there. */
+#define MAX_FIRST_LOOKUPS 1000
+
+static gsize
+get_n_bytes (const TpsLookup *lookup)
+{
+  return lookup->bags.shape.n_bags * lookup->bags.shape.dim * sizeof (gfloat);
+}
+
+/* Looks up one batch. `*is_there` receives TRUE if the result was in memory of the device. Copies
+ * the result to the array, and waits until the copy has ended: after the release of the result, the
+ * server may write the next result to the same memory. */
+static gboolean
+look_up_there (const TpsLookup *lookup, DeviceCaller *caller, gsize batch, gboolean *is_there,
+               GError **error)
+{
+  TpsBagQuery query = make_query (lookup, works[0].table, batch);
+  const TpsDeviceOps *ops = caller->stream->device->ops;
+  g_auto (TpsTensor) result = { 0 };
+
+  if (!look_up (caller->tables, &query, &result, error))
+    return FALSE;
+  *is_there = tps_device_memory_of_tensor (&result) != NULL;
+  ops->copy (caller->stream, tps_buffer_get_data (caller->array), tps_tensor_data (&result),
+             get_n_bytes (lookup));
+  return ops->stream_sync (caller->stream, error);
+}
+
+/* Repeats lookups until the first result is in memory of the device. */
+static gboolean
+look_up_until_there (const TpsLookup *lookup, DeviceCaller *caller, GError **error)
+{
+  gboolean is_there = FALSE;
+
+  for (guint i = 0; i < MAX_FIRST_LOOKUPS && !is_there; i++)
+    if (!look_up_there (lookup, caller, i, &is_there, error))
+      return FALSE;
+  if (!is_there)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                 "no result of %d lookups was in memory of %s: the server and this program do not "
+                 "share it",
+                 MAX_FIRST_LOOKUPS, lookup->device->name);
+  return is_there;
+}
+
+static gboolean
+start_caller (const TpsLookup *lookup, Way way, GError **error)
+{
+  DeviceCaller *caller = &lookup->steps->callers[way];
+  TpsDevice *device = lookup->device;
+
+  return (caller->tables = tps_served_connect (lookup->server->addresses[0], NULL,
+                                               way == ON_DEVICE ? device : NULL, error))
+             != NULL
+         && (caller->stream = device->ops->stream_new (device, error)) != NULL
+         && (caller->array = device->ops->alloc (device, get_n_bytes (lookup), error)) != NULL
+         && (way != ON_DEVICE || look_up_until_there (lookup, caller, error));
+}
+
 static gchar *
-name_row (const TpsLookup *lookup, Way way)
+name_row (const TpsLookup *lookup, guint way)
 {
   return g_strdup_printf ("lookup to %s%s", lookup->device->name,
                           way == THROUGH_HOST ? " through the host" : "");
 }
 
-/* Runs the batches of one path. Each path counts its batches separately, so both look up the same
- * ids. */
 static gboolean
 run_lookups (gpointer bench, gpointer system, G_GNUC_UNUSED gpointer row, gboolean is_warm_up,
              GError **error)
 {
   TpsLookup *lookup = bench;
-  guint way = GPOINTER_TO_UINT (system);
-  const TpsLookupShape *shape = &lookup->bags.shape;
-  g_autofree gchar *name = name_row (lookup, (Way) way);
-  gsize n_batches = (gsize) lookup->options->n_steps, first = lookup->steps->n_device_batches[way];
-  gdouble checksum = 0, seconds;
+  DeviceCaller *caller = &lookup->steps->callers[GPOINTER_TO_UINT (system)];
+  gsize n_bytes = get_n_bytes (lookup), end = caller->n_done + (gsize) lookup->options->n_steps;
+  g_autofree gchar *name = name_row (lookup, GPOINTER_TO_UINT (system));
+  g_autofree gfloat *elements = g_malloc (n_bytes);
+  gint64 start_ns = tps_clock_now_ns (), end_ns;
 
-  seconds = device_caller_run (lookup->steps->device_callers[way], first, n_batches, &checksum,
-                               error);
-  if (seconds < 0
-      || !tps_lookup_bags_check (&lookup->bags, (first + n_batches - 1) % shape->n_sets, checksum,
-                                 name, error))
+  for (; caller->n_done < end; caller->n_done++)
+    {
+      gboolean is_there = FALSE;
+
+      if (!look_up_there (lookup, caller, caller->n_done, &is_there, error))
+        return FALSE;
+      caller->n_results++;
+      caller->n_there += is_there;
+    }
+  end_ns = tps_clock_now_ns ();
+  if (!tps_device_memory_copy (lookup->device, elements, tps_buffer_get_data (caller->array),
+                               n_bytes, error)
+      || !tps_lookup_bags_check (&lookup->bags, (end - 1) % lookup->bags.shape.n_sets,
+                                 sum_up (elements, n_bytes / sizeof *elements), name, error))
     return FALSE;
-  lookup->steps->n_device_batches[way] += n_batches;
   if (!is_warm_up)
-    tps_figures_add (lookup->figures, OURS, name, &tps_lookup_rows_per_s,
-                     (gdouble) (n_batches * shape->n_bags * shape->bag_length) / seconds);
+    add_rate (lookup, OURS, name, (gdouble) (end_ns - start_ns) / 1e9);
   return TRUE;
-}
-
-static void
-add_way (TpsLookup *lookup, TpsEngine *engine, Way way)
-{
-  const TpsLookupShape *shape = &lookup->bags.shape;
-  g_autofree gchar *title = name_row (lookup, way);
-  TpsTask task = {
-    .title = title, .run = run_lookups, .bench = lookup, .system = GUINT_TO_POINTER (way)
-  };
-
-  task.measured_s = (gdouble) lookup->options->n_steps
-                    * (gdouble) (shape->n_bags * shape->bag_length) / USUAL_ROWS_PER_S;
-  task.warm_up_s = task.measured_s;
-  tps_engine_add (engine, &task);
 }
 
 static gboolean
@@ -784,49 +601,88 @@ prepare_device (TpsLookup *lookup, TpsBenchRun *run, GError **error)
   tps_engine_begin_row (run->engine);
   for (guint way = 0; way < N_WAYS; way++)
     {
-      lookup->steps->device_callers[way] = device_caller_new (
-          lookup->server, &lookup->bags, works[0].table, lookup->device, (Way) way, error);
-      if (lookup->steps->device_callers[way] == NULL)
+      g_autofree gchar *title = name_row (lookup, way);
+      TpsTask task = { .run = run_lookups,
+                       .bench = lookup,
+                       .system = GUINT_TO_POINTER (way),
+                       .measured_s = foretell (lookup) };
+
+      if (!start_caller (lookup, (Way) way, error))
         {
           g_prefix_error (error, "--to-device: ");
           return FALSE;
         }
-      add_way (lookup, run->engine, (Way) way);
+      tps_engine_add (run->engine, &task, "%s", title);
     }
   return TRUE;
+}
+
+gchar *
+tps_lookup_describe_device (const TpsLookup *lookup)
+{
+  const DeviceCaller *caller = lookup->steps != NULL ? &lookup->steps->callers[ON_DEVICE] : NULL;
+
+  if (caller == NULL || caller->array == NULL)
+    return NULL;
+  return g_strdup_printf ("%u of %u results stayed in memory of %s", caller->n_there,
+                          caller->n_results, lookup->device->name);
+}
+
+/* -- tasks: a row of systems for each work -- */
+
+static gboolean
+make_table (const TpsLookup *lookup, const Work *work, GError **error)
+{
+  TpsOptimizerSpec optimizer = tps_optimizer_spec (work->optimizer, LEARNING_RATE);
+  TpsLookupTable table = { .name = work->table,
+                           .n_rows = lookup->bags.shape.n_rows,
+                           .dim = lookup->bags.shape.dim,
+                           .place = &lookup->options->place };
+
+  if (work->optimizer == 0)
+    return tps_lookup_server_make_filled_table (lookup->server, &table, error);
+  optimizer.epsilon = EPSILON;
+  table.optimizer = &optimizer;
+  return tps_lookup_server_make_table (lookup->server, &table, error);
+}
+
+static void
+add_task (TpsLookup *lookup, TpsEngine *engine, guint system, guint i)
+{
+  TpsTask task = { .run = run_steps,
+                   .bench = lookup,
+                   .system = GUINT_TO_POINTER (system),
+                   .row = GUINT_TO_POINTER (i),
+                   .measured_s = foretell (lookup) };
+
+  if (works[i].optimizer != 0)
+    lookup->steps->tasks[system][i].rows = trained_rows_new (lookup->steps->samples,
+                                                             works[i].optimizer);
+  tps_engine_add (engine, &task, "%s, %s", get_name (lookup, system), works[i].row);
 }
 
 gboolean
 tps_lookup_prepare_steps (TpsLookup *lookup, TpsBenchRun *run, GError **error)
 {
   const TpsLookupShape *shape = &lookup->bags.shape;
+  TpsLookupSteps *steps = lookup->steps = g_new0 (TpsLookupSteps, 1);
 
-  lookup->steps = g_new0 (TpsLookupSteps, 1);
-  lookup->steps->gradients = g_new (gfloat, shape->n_bags * shape->dim);
-  fill_gradients (lookup->steps->gradients, shape);
-  lookup->steps->samples = samples_new (&lookup->bags, lookup->steps->gradients);
-  lookup->steps->stepper = stepper_new (lookup->server, &lookup->bags, lookup->steps->gradients,
-                                        &lookup->options->place, error);
-  if (lookup->steps->stepper == NULL)
-    return FALSE;
+  steps->gradients = g_new (gfloat, shape->n_bags * shape->dim);
+  fill_gradients (steps->gradients, shape);
+  steps->samples = samples_new (&lookup->bags, steps->gradients);
+  steps->offsets = g_new (gint64, shape->n_bags);
+  for (gsize bag = 0; bag < shape->n_bags; bag++)
+    steps->offsets[bag] = (gint64) (bag * shape->bag_length);
   for (guint i = 0; i < N_WORKS; i++)
     {
+      if (!make_table (lookup, &works[i], error))
+        return FALSE;
       tps_engine_begin_row (run->engine);
-      for (guint system = 0; system <= TPS_LOOKUP_N_PEERS; system++)
-        if (has_work (lookup, system, i))
-          add_task (lookup, run->engine, system, i);
+      add_task (lookup, run->engine, 0, i);
+      for (guint peer = 0; peer < TPS_LOOKUP_N_PEERS; peer++)
+        if (lookup->peers[peer].child != NULL && works[i].peer_has[peer])
+          add_task (lookup, run->engine, peer + 1, i);
     }
-  return lookup->device == NULL || prepare_device (lookup, run, error);
-}
-
-gchar *
-tps_lookup_describe_device (const TpsLookup *lookup)
-{
-  guint n_results, n_there;
-
-  if (lookup->steps == NULL || lookup->steps->device_callers[ON_DEVICE] == NULL)
-    return NULL;
-  n_results = device_caller_count (lookup->steps->device_callers[ON_DEVICE], &n_there);
-  return g_strdup_printf ("%u of %u results stayed in memory of %s", n_there, n_results,
-                          lookup->device->name);
+  steps->tables = tps_lookup_server_connect (lookup->server, 0, error);
+  return steps->tables != NULL && (lookup->device == NULL || prepare_device (lookup, run, error));
 }

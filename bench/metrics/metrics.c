@@ -267,15 +267,12 @@ static void
 add_row (Bench *bench, TpsEngine *engine, const gchar *title, TpsTaskRun run, guint row,
          gdouble seconds)
 {
-  TpsTask task = { .title = title,
-                   .run = run,
-                   .bench = bench,
-                   .row = GUINT_TO_POINTER (row),
-                   .warm_up_s = seconds,
-                   .measured_s = seconds };
+  TpsTask task = {
+    .run = run, .bench = bench, .row = GUINT_TO_POINTER (row), .measured_s = seconds
+  };
 
   tps_engine_begin_row (engine);
-  tps_engine_add (engine, &task);
+  tps_engine_add (engine, &task, "%s", title);
 }
 
 static gboolean

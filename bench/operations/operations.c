@@ -106,20 +106,6 @@ collector_new (GError **error)
   return g_steal_pointer (&collector);
 }
 
-/* Returns the URL, such as "http://127.0.0.1:4318". */
-static const gchar *
-collector_get_url (const Collector *collector)
-{
-  return collector->url;
-}
-
-/* Returns the number of requests so far. */
-static guint
-collector_count (const Collector *collector)
-{
-  return atomic_load (&collector->n_requests);
-}
-
 /* Scrapes /metrics of a server repeatedly, as Prometheus does. A scraper has its own thread. */
 
 #define SLICE_US 5000 /* part of a pause; the thread checks for the end after each part */
@@ -301,9 +287,9 @@ make_token (Server *server, TpsSupervisor *supervisor, gchar **line, GError **er
   return TRUE;
 }
 
-static gboolean
-add_everything (Server *server, TpsSupervisor *supervisor, const ServerOptions *options,
-                GPtrArray *argv, GError **error)
+/* Returns the flags that switch everything on. */
+static gchar *
+make_flags (Server *server, TpsSupervisor *supervisor, const ServerOptions *options, GError **error)
 {
   g_autofree gchar *line = NULL;
   g_autofree gchar *rules = g_strdup_printf ("%s/%s.rules", options->folder, options->name);
@@ -313,15 +299,11 @@ add_everything (Server *server, TpsSupervisor *supervisor, const ServerOptions *
   if (!make_token (server, supervisor, &line, error)
       || !g_file_set_contents (rules, rules_text, -1, error)
       || !g_file_set_contents (tokens, line, -1, error))
-    return FALSE;
-  g_ptr_array_add (argv, g_strconcat ("--access-file=", rules, NULL));
-  g_ptr_array_add (argv, g_strconcat ("--token-file=", tokens, NULL));
-  g_ptr_array_add (argv, g_strdup ("--http=127.0.0.1:0"));
-  g_ptr_array_add (argv, g_strconcat ("--otlp=", options->collector, NULL));
-  g_ptr_array_add (argv, g_strconcat ("--trace-sampling=",
-                                      g_ascii_dtostr (sampling, sizeof sampling, options->sampling),
-                                      NULL));
-  return TRUE;
+    return NULL;
+  return g_strdup_printf (
+      "--access-file=%s\n--token-file=%s\n--http=127.0.0.1:0\n--otlp=%s\n--trace-sampling=%s",
+      rules, tokens, options->collector,
+      g_ascii_dtostr (sampling, sizeof sampling, options->sampling));
 }
 
 /* Closes the pipes to the process, and frees the server. */
@@ -340,17 +322,15 @@ static Server *
 server_start (TpsSupervisor *supervisor, const ServerOptions *options, GError **error)
 {
   g_autoptr (Server) server = g_new0 (Server, 1);
-  g_autoptr (GPtrArray) flags = g_ptr_array_new_with_free_func (g_free);
   gboolean is_on = options->collector != NULL;
+  g_autofree gchar *more = is_on ? make_flags (server, supervisor, options, error) : g_strdup ("");
+  g_autofree gchar *flags = g_strdup_printf ("--listen=unix:%s/%s.sock\n--io-threads=%d\n%s",
+                                             options->folder, options->name, options->n_io_threads,
+                                             more);
 
-  g_ptr_array_add (flags,
-                   g_strdup_printf ("--listen=unix:%s/%s.sock", options->folder, options->name));
-  g_ptr_array_add (flags, g_strdup_printf ("--io-threads=%d", options->n_io_threads));
-  if (is_on && !add_everything (server, supervisor, options, flags, error))
+  if (more == NULL)
     return NULL;
-  g_ptr_array_add (flags, NULL);
-  server->served = tps_served_start (supervisor, options->name, NULL, (gchar **) flags->pdata,
-                                     is_on ? 2 : 1, error);
+  server->served = tps_served_start (supervisor, options->name, NULL, flags, is_on ? 2 : 1, error);
   return server->served != NULL ? g_steal_pointer (&server) : NULL;
 }
 
@@ -588,7 +568,7 @@ start_servers (Bench *bench, TpsBenchRun *run, GError **error)
   if (bench->servers[OFF] == NULL)
     return FALSE;
   options.name = "on";
-  options.collector = collector_get_url (bench->collector);
+  options.collector = bench->collector->url;
   bench->servers[ON] = server_start (run->supervisor, &options, error);
   return bench->servers[ON] != NULL;
 }
@@ -599,17 +579,13 @@ add_row (Bench *bench, TpsEngine *engine, Row *row)
   tps_engine_begin_row (engine);
   for (guint i = 0; i < N_CASES; i++)
     {
-      g_autofree gchar *title = g_strdup_printf ("%s, %s", case_names[i], row->name);
-      gdouble seconds = (gdouble) bench->options.n_calls * USUAL_CALL_S;
-      TpsTask task = { .title = title,
-                       .run = run_case,
+      TpsTask task = { .run = run_case,
                        .bench = bench,
                        .system = GUINT_TO_POINTER (i),
                        .row = row,
-                       .warm_up_s = seconds,
-                       .measured_s = seconds };
+                       .measured_s = (gdouble) bench->options.n_calls * USUAL_CALL_S };
 
-      tps_engine_add (engine, &task);
+      tps_engine_add (engine, &task, "%s, %s", case_names[i], row->name);
     }
 }
 
@@ -643,7 +619,7 @@ print_report (gpointer user_data)
   const Bench *bench = user_data;
 
   g_print ("series of a scrape: %u; requests to the collector: %u\n", bench->n_series,
-           collector_count (bench->collector));
+           atomic_load (&bench->collector->n_requests));
 }
 
 static gchar *

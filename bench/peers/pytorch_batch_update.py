@@ -4,30 +4,16 @@
 
 It does the work of //bench:batch_update on the CPU. Trainers send the gradients of one linear layer
 to a server over torch.distributed.rpc. The server applies their mean by SGD and replies to all of
-them with the model, as a module. The benchmark starts one process for the whole world. It reads one
-command per line from stdin and replies with one JSON object per line on stdout:
-
-    pass   ->  {"trainer": {"0": {"batch_level_metric,batch_all": [ms, ...], ...}, ...}}
-    quit   ->  ends
-
-When all processes have started, it prints the line {"ready": true, "torch": "1.13.1"}. All other
-output goes to stderr. Times are milliseconds of the monotonic clock.
+them with the model, as a module. pytorch_world.py describes commands and replies.
 """
 
-import argparse
-import os
 import threading
 import time
 
-# PyTorch reads these variables when it is loaded. Without them, every role prints a message when it
-# ends.
-os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-os.environ.setdefault("GLOG_minloglevel", "2")
+from pytorch_world import World, die_with_parent, free_ports, parse_flags  # before PyTorch
 
 import torch
 import torch.distributed.rpc as rpc
-
-from pytorch_world import World, die_with_parent, free_ports
 
 
 class BatchUpdateServer:
@@ -116,18 +102,8 @@ def run_role(rank, args, commands):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ntrainer", type=int, default=3)
-    parser.add_argument("--batches", type=int, default=4)
-    parser.add_argument("--batch-size", type=int, default=20)
-    parser.add_argument("--in-features", type=int, default=100)
-    parser.add_argument("--out-features", type=int, default=30)
-    parser.add_argument("--lr", type=float, default=0.001)
-    parser.add_argument("--momentum", type=float, default=0.9)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--rpc-timeout", type=float, default=60)
-    parser.add_argument("--threads", type=int, default=1, help="BLAS threads a process")
-    args = parser.parse_args()
+    args = parse_flags(__doc__, ntrainer=3, batches=4, batch_size=20, in_features=100,
+                       out_features=30, lr=0.001, momentum=0.9, seed=0)
     args.port, = free_ports(1)
     World(args.ntrainer + 1, run_role, args).run()
 

@@ -8,28 +8,15 @@ another, and run the dense layers under DDP over gloo. Distributed autograd and 
 (SGD) update tables and layers. Table gradients are dense as in the original, or sparse with
 --sparse. The numbers of trainers and servers, and all values, come from the command line.
 
-The benchmark starts one process for the whole world. It reads one command per line from stdin and
-replies with one JSON object per line on stdout:
-
-    pass   ->  {"trainer": {"0": {"epoch_metric,epoch": [ms, ...]}, ...},
-                "samples": {"0": number in the pass}}
-    quit   ->  ends
-
-The first pass is the warm-up and has --warmup-cycles epochs (with 0, there is no warm-up). When all
-processes have started, it prints the line {"ready": true, "torch": "1.13.1"}. All other output goes
-to stderr. Times are those of the monotonic clock.
+The first pass is the warm-up and has --warmup-cycles epochs (with 0, there is no warm-up).
+pytorch_world.py describes commands and replies.
 """
 
-import argparse
-import os
 import random
 import sys
 import time
 
-# PyTorch reads these variables when it is loaded. Without them, every role prints a message when it
-# ends.
-os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-os.environ.setdefault("GLOG_minloglevel", "2")
+from pytorch_world import World, die_with_parent, free_ports, parse_flags  # before PyTorch
 
 import torch
 import torch.distributed as dist
@@ -38,8 +25,6 @@ import torch.distributed.rpc as rpc
 from torch import nn, optim
 from torch.distributed.optim import DistributedOptimizer
 from torch.nn.parallel import DistributedDataParallel as DDP
-
-from pytorch_world import World, die_with_parent, free_ports
 
 WIDTH = 512
 
@@ -150,20 +135,9 @@ def run_role(rank, args, commands):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--number-trainers", type=int, default=8)
-    parser.add_argument("--number-ps", type=int, default=8)
-    parser.add_argument("--number-embeddings", type=int, default=300)
-    parser.add_argument("--embedding-dim", type=int, default=64)
-    parser.add_argument("--warmup-cycles", type=int, default=5)
-    parser.add_argument("--epochs", type=int, default=100)
-    parser.add_argument("--batches", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--lr", type=float, default=0.05)
-    parser.add_argument("--sparse", action="store_true", help="sparse gradients of the tables")
-    parser.add_argument("--rpc-timeout", type=float, default=60)
-    parser.add_argument("--threads", type=int, default=1, help="BLAS threads a process")
-    args = parser.parse_args()
+    args = parse_flags(__doc__, number_trainers=8, number_ps=8, number_embeddings=300,
+                       embedding_dim=64, warmup_cycles=5, epochs=100, batches=10, seed=0, lr=0.05,
+                       sparse=False)
     if args.number_ps * args.embedding_dim % WIDTH:
         sys.exit(f"peer pytorch: --number-ps times --embedding-dim must be a multiple of {WIDTH}")
     args.rpc_port, args.group_port = free_ports(2)

@@ -3,17 +3,8 @@
 """The parameter-server benchmark on PyTorch's own RPC, as a peer.
 
 It does the work of //bench:parameter_server: DDP trainers whose communication hook sends gradient
-buckets to an averaging server over torch.distributed.rpc (or all-reduces them over gloo). The
-benchmark starts one process for the whole world. It reads one command per line from stdin and
-replies with one JSON object per line on stdout:
-
-    pass   ->  {"trainer": {"0": {"batch_level_metric,batch_all": [ms, ...], ...}, ...},
-                "server": {...}}
-    quit   ->  ends
-
-When all processes have started, it prints the line {"ready": true, "torch": "1.13.1", ...}. All
-other output goes to stderr. Times are milliseconds of the monotonic clock; a batch of a CUDA
-trainer exits when its GPU is done.
+buckets to an averaging server over torch.distributed.rpc (or all-reduces them over gloo). A batch
+of a CUDA trainer ends when its GPU is done. pytorch_world.py describes commands and replies.
 
 CUDA roles follow the CPU roles of their kind in rank; the GPU of a role is its rank modulo the
 number of GPUs. Tensors move between GPUs, or within one, by TensorPipe's device maps. A role copies
@@ -21,17 +12,13 @@ tensors from and to CPU roles itself. Never run on a GPU so far. `--check` print
 requirements of CUDA roles and ends, with exit code 3, or 0 if nothing is missing.
 """
 
-import argparse
 import json
 import os
 import sys
 import threading
 import time
 
-# PyTorch reads these variables when it is loaded. Without them, every role prints a message when it
-# ends.
-os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-os.environ.setdefault("GLOG_minloglevel", "2")
+from pytorch_world import World, die_with_parent, free_ports, parse_flags  # before PyTorch
 
 import torch
 import torch.distributed as dist
@@ -46,8 +33,6 @@ if rpc is None or not rpc.is_available():
     sys.exit(3)
 
 from torch.nn.parallel import DistributedDataParallel
-
-from pytorch_world import World, die_with_parent, free_ports
 
 STRAGGLER = "parameter_server_straggler_metric,param_index_straggler"
 BATCH = "parameter_server_batch_metric,param_index_batch"
@@ -412,25 +397,10 @@ def main():
     if sys.argv[1:] == ["--check"]:
         check_cuda()
         return
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ntrainer", type=int, default=2)
-    parser.add_argument("--nserver", type=int, default=1)
-    parser.add_argument("--ncudatrainer", type=int, default=0)
-    parser.add_argument("--ncudaserver", type=int, default=0)
-    parser.add_argument("--server", choices=sorted(SERVERS), default="AverageParameterServer")
-    parser.add_argument("--ddp-hook", choices=sorted(HOOKS), default="rpc_hook")
-    parser.add_argument("--model", type=json.loads, required=True,
-                        help="JSON object: the model's arguments")
-    parser.add_argument("--data", type=json.loads, required=True,
-                        help="JSON object: the data set's arguments")
-    parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--rpc-timeout", type=float, default=60)
-    parser.add_argument("--transport", choices=["default", "tcp"], default="default",
-                        help="default: shared memory and process_vm_readv where possible")
-    parser.add_argument("--threads", type=int, default=1, help="BLAS threads a process")
-    args = parser.parse_args()
+    args = parse_flags(__doc__, ntrainer=2, nserver=1, ncudatrainer=0, ncudaserver=0,
+                       server="AverageParameterServer", ddp_hook="rpc_hook", model="", data="",
+                       batch_size=32, epochs=1, seed=0, transport="default")
+    args.model, args.data = json.loads(args.model), json.loads(args.data)
     if n_servers(args) and n_trainers(args) % n_servers(args):
         sys.exit("peer pytorch: the trainers must be a multiple of the servers")
     args.rpc_port, args.group_port = free_ports(2)

@@ -8,10 +8,11 @@ the replies of the world's master, one JSON object per line:
     pass     ->  the measurements of the pass
     quit     ->  ends
 
-Between passes the roles are stopped: TensorPipe polls continuously, which would slow the measured
-system.
+All other output goes to stderr. Times are milliseconds of the monotonic clock. Between passes the
+roles are stopped: TensorPipe polls continuously, which would slow the measured system.
 """
 
+import argparse
 import ctypes
 import json
 import os
@@ -20,11 +21,25 @@ import socket
 import sys
 import warnings
 
+# PyTorch reads these variables when it is loaded. Without them, every role prints a message when it
+# ends.
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+os.environ.setdefault("GLOG_minloglevel", "2")
+
 import torch.multiprocessing as mp
 
 # The scripts use calls that exist in all versions of PyTorch but are deprecated. Some of the
 # warnings bypass the filter of the interpreter.
 warnings.showwarning = lambda *_, **__: None
+
+
+def parse_flags(description, **defaults):
+    """The flags of a script; the type of a default is that of its values, and False is a switch."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    for name, default in dict(defaults, rpc_timeout=60.0, threads=1).items():
+        kind = {"action": "store_true"} if default is False else {"type": type(default)}
+        parser.add_argument("--" + name.replace("_", "-"), default=default, **kind)
+    return parser.parse_args()
 
 
 def free_ports(n):

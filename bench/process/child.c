@@ -168,6 +168,27 @@ tps_child_ask (TpsChild *child, const gchar *line, GError **error)
 }
 
 gdouble
+tps_child_receive_seconds (TpsChild *child, gchar **rest, GError **error)
+{
+  static const gchar ok[] = "ok ";
+  g_autofree gchar *line = tps_child_receive (child, error);
+  gdouble seconds;
+  gchar *at;
+
+  if (line == NULL)
+    return -1;
+  if (!g_str_has_prefix (line, ok))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "%s: %.500s", child->name, line);
+      return -1;
+    }
+  seconds = g_ascii_strtod (line + strlen (ok), &at);
+  if (rest != NULL)
+    *rest = g_strdup (at);
+  return seconds;
+}
+
+gdouble
 tps_child_get_cpu (const TpsChild *child)
 {
   struct timespec used;

@@ -36,6 +36,11 @@ gchar *tps_child_receive_from_script (TpsChild *child, GError **error);
  * result. */
 gchar *tps_child_ask (TpsChild *child, const gchar *line, GError **error);
 
+/* Receives a line "ok SECONDS REST" and returns the seconds; negative with an error. `*rest`
+ * receives the rest, which the caller owns; NULL = not needed. Errors: those of
+ * tps_child_receive(); INTERNAL (another line). */
+gdouble tps_child_receive_seconds (TpsChild *child, gchar **rest, GError **error);
+
 /* Returns the complete output of a child that exits by itself, and forgets the child as
  * tps_supervisor_reap() does. The caller owns the result. Blocks. Errors: ABORTED if the exit
  * status is not 0, or after an interrupt. */

@@ -45,6 +45,24 @@ tps_bench_find_file (const gchar *name, GError **error)
   return NULL;
 }
 
+gchar **
+tps_argv_format (const gchar *format, ...)
+{
+  g_autoptr (GStrvBuilder) argv = g_strv_builder_new ();
+  g_autofree gchar *text = NULL;
+  g_auto (GStrv) lines = NULL;
+  va_list arguments;
+
+  va_start (arguments, format);
+  text = g_strdup_vprintf (format, arguments);
+  va_end (arguments);
+  lines = g_strsplit (text, "\n", -1);
+  for (gchar **line = lines; *line != NULL; line++)
+    if (**line != '\0')
+      g_strv_builder_add (argv, *line);
+  return g_strv_builder_end (argv);
+}
+
 /* Removes a folder recursively. Symbolic links are removed, not followed. */
 static void
 remove_folder (const gchar *path)

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Files of a program. Under Bazel they are its runfiles; otherwise they are in its folder. */
+/* Files and arguments of a program. Under Bazel, files are its runfiles; otherwise they are in its
+ * folder. */
 
 #pragma once
 
@@ -17,5 +18,9 @@ void tps_bench_remove_folder (gchar *path);
 
 /* Returns the path of the executable of this process. The caller owns the result. */
 gchar *tps_bench_find_program (void);
+
+/* Returns an argument vector for a process: the lines of the formatted text, except for empty
+ * lines. The caller owns the result. */
+gchar **tps_argv_format (const gchar *format, ...) G_GNUC_PRINTF (1, 2);
 
 G_END_DECLS

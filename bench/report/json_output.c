@@ -135,6 +135,19 @@ tps_bench_describe_host (void)
                           memory_bytes () / (1 << 30), kernel.sysname, kernel.release);
 }
 
+guint64
+tps_bench_get_available_bytes (void)
+{
+  static const gchar key[] = "MemAvailable:";
+  g_autofree gchar *text = NULL;
+  const gchar *found;
+
+  if (!g_file_get_contents ("/proc/meminfo", &text, NULL, NULL)
+      || (found = strstr (text, key)) == NULL)
+    return G_MAXUINT64;
+  return g_ascii_strtoull (found + sizeof key - 1, NULL, 10) * 1024;
+}
+
 static void
 add_string (JsonBuilder *json, const gchar *name, const gchar *value)
 {

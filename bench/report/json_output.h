@@ -76,6 +76,10 @@ gboolean tps_bench_output_write_json (const TpsBenchOutput *output, const gchar 
  * result. */
 gchar *tps_bench_describe_host (void);
 
+/* Returns the available memory of this machine in bytes, according to the kernel; G_MAXUINT64 if
+ * unknown. */
+guint64 tps_bench_get_available_bytes (void);
+
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsBenchOutput, tps_bench_output_clear)
 
 G_END_DECLS

@@ -33,18 +33,15 @@ receive_address (TpsChild *child, const gchar *name, GError **error)
 
 TpsServed *
 tps_served_start (TpsSupervisor *supervisor, const gchar *name, const gchar *program,
-                  gchar *const *flags, guint n_addresses, GError **error)
+                  const gchar *flags, guint n_addresses, GError **error)
 {
   g_autoptr (TpsServed) served = g_new0 (TpsServed, 1);
-  g_autoptr (GStrvBuilder) builder = g_strv_builder_new ();
   g_autofree gchar *path = tps_served_find (program, error);
   g_auto (GStrv) argv = NULL;
 
   if (path == NULL)
     return NULL;
-  g_strv_builder_add_many (builder, path, "--log-level=error", NULL);
-  g_strv_builder_addv (builder, (const gchar **) (gsize) flags);
-  argv = g_strv_builder_end (builder);
+  argv = tps_argv_format ("%s\n--log-level=error\n%s", path, flags);
   served->addresses = g_new0 (gchar *, n_addresses + 1);
   served->child = tps_child_start (supervisor, name, argv, error);
   for (guint i = 0; served->child != NULL && i < n_addresses; i++)

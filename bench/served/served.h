@@ -22,11 +22,11 @@ typedef struct
  * the result. Errors: NOT_FOUND. */
 gchar *tps_served_find (const gchar *program, GError **error);
 
-/* Starts `program` (see above) with `flags`, ended by NULL, of which `n_addresses` make it listen.
+/* Starts `program` (see above) with `flags`, one per line, of which `n_addresses` make it listen.
  * Waits until it listens. `name` is for messages. The caller owns the result. Blocks. Errors:
  * UNAVAILABLE, ABORTED. */
 TpsServed *tps_served_start (TpsSupervisor *supervisor, const gchar *name, const gchar *program,
-                             gchar *const *flags, guint n_addresses, GError **error);
+                             const gchar *flags, guint n_addresses, GError **error);
 
 /* Close the pipes to the process, after which it ends, or kill it; and free `served`. */
 void tps_served_free (TpsServed *served);

@@ -283,14 +283,11 @@ prepare (gpointer user_data, TpsBenchRun *run, GError **error)
   for (guint i = 0; i < N_CASES; i++)
     {
       gdouble seconds = (gdouble) bench->options->n_calls * USUAL_CALL_S * (i == ALONE ? 1 : 5);
-      TpsTask task = { .title = case_names[i],
-                       .run = run_case,
-                       .bench = bench,
-                       .system = GUINT_TO_POINTER (i),
-                       .warm_up_s = seconds,
-                       .measured_s = seconds };
+      TpsTask task = {
+        .run = run_case, .bench = bench, .system = GUINT_TO_POINTER (i), .measured_s = seconds
+      };
 
-      tps_engine_add (run->engine, &task);
+      tps_engine_add (run->engine, &task, "%s", case_names[i]);
     }
   return TRUE;
 }

@@ -10,7 +10,7 @@
 
 /* -- the service -- */
 
-/* The service Transfer of bench/peers/transfer.thrift, as plugin/wire describes methods. */
+/* The service Transfer of bench/peers/thrift/transfer.thrift, as plugin/wire describes methods. */
 
 #define SERVICE "Transfer"
 
@@ -38,8 +38,6 @@ static const TpsRpc rpcs[] = {
 /* -- the server -- */
 
 #define MAX_FRAME_BYTES ((gsize) 1 << 30)
-/* the maximum that clients send before they ask */
-#define MAX_CHUNKED_FRAME_BYTES ((gsize) 32 << 20)
 #define MAX_CONNECTIONS 65536
 
 /* Reads the arguments. If they are invalid, replies with an error and returns FALSE. */
@@ -105,13 +103,13 @@ static const TpsMethod transfer_methods[] = {
 
 /* Runs a server. `tls` is borrowed; NULL = none. */
 static gint
-serve (const gchar *address, gsize max_bytes, gsize max_frame_bytes, TpsTls *tls)
+serve (const gchar *address, gsize max_bytes, TpsTls *tls)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (TpsBuffer) pulled = tps_transfer_pattern_new (max_bytes);
   TpsPluginOptions options = { .name = "transfer", .n_trainers = 1 };
   TpsServerOptions server_options = { .default_service = "Node",
-                                      .max_frame_bytes = max_frame_bytes,
+                                      .max_frame_bytes = MAX_FRAME_BYTES,
                                       .tls = tls,
                                       .tls_required = tls != NULL,
                                       .max_connections = MAX_CONNECTIONS };
@@ -134,15 +132,10 @@ serve (const gchar *address, gsize max_bytes, gsize max_frame_bytes, TpsTls *tls
 }
 
 gint
-tps_transfer_serve_ours (const gchar *address, gsize max_bytes)
+tps_transfer_serve_ours (const gchar *address, gsize max_bytes,
+                         G_GNUC_UNUSED const gchar *certificate)
 {
-  return serve (address, max_bytes, MAX_FRAME_BYTES, NULL);
-}
-
-gint
-tps_transfer_serve_ours_chunked (const gchar *address, gsize max_bytes)
-{
-  return serve (address, max_bytes, MAX_CHUNKED_FRAME_BYTES, NULL);
+  return serve (address, max_bytes, NULL);
 }
 
 gint
@@ -152,7 +145,7 @@ tps_transfer_serve_ours_tls (const gchar *address, gsize max_bytes, const gchar 
   g_autoptr (GError) error = NULL;
   g_autoptr (TpsTls) tls = tps_tls_new (&options, &error);
 
-  return tls != NULL ? serve (address, max_bytes, MAX_FRAME_BYTES, tls) : tps_transfer_fail (error);
+  return tls != NULL ? serve (address, max_bytes, tls) : tps_transfer_fail (error);
 }
 
 /* -- the load generator -- */
@@ -375,13 +368,15 @@ load (const gchar *address, gsize max_bytes, gboolean is_shared, TpsTls *tls)
 }
 
 gint
-tps_transfer_load_ours (const gchar *address, gsize max_bytes)
+tps_transfer_load_ours (const gchar *address, gsize max_bytes,
+                        G_GNUC_UNUSED const gchar *certificate)
 {
   return load (address, max_bytes, FALSE, NULL);
 }
 
 gint
-tps_transfer_load_ours_shared (const gchar *address, gsize max_bytes)
+tps_transfer_load_ours_shared (const gchar *address, gsize max_bytes,
+                               G_GNUC_UNUSED const gchar *certificate)
 {
   return load (address, max_bytes, TRUE, NULL);
 }

@@ -9,7 +9,6 @@
 
 /* -- options -- */
 
-#define FULL_IDLE 10000
 #define MAX_IDLE 60000
 #define OTHER_DESCRIPTORS 256
 
@@ -36,11 +35,6 @@ static const TpsFlag flags[] = {
     1, 32 },
   { "calls", G_OPTION_ARG_INT, FIELD (calls), "calls of a row in a round (by its size)", "N", 0, 0,
     1000000 },
-  { "full", G_OPTION_ARG_NONE, FIELD (full),
-    "everything: up to 256 MiB, 64 connections, 10000 idle connections" },
-  { "chunks", G_OPTION_ARG_NONE, FIELD (chunks),
-    "the same rows on ThriftPS over TCP to a server that takes frames of 32 MiB: larger tensors go "
-    "in chunks" },
   { "peers", G_OPTION_ARG_NONE, FIELD (peers),
     "the same rows on Thrift's C++ and C GLib libraries and on PyTorch's TensorPipe" },
   { "tls", G_OPTION_ARG_NONE, FIELD (tls),
@@ -50,8 +44,7 @@ static const TpsFlag flags[] = {
     "length of a round of small calls to ThriftPS over TCP, 8 clients; 0 = none (1)", "S",
     TPS_FLAGS_NOT_GIVEN },
   { "idle", G_OPTION_ARG_INT, FIELD (idle),
-    "such calls beside so many idle connections, and what these cost (0; 10000 with --full)", "N",
-    TPS_FLAGS_NOT_GIVEN },
+    "such calls beside so many idle connections, and what these cost (0)", "N" },
   { "serve", G_OPTION_ARG_STRING, FIELD (serve) },
   { "load", G_OPTION_ARG_STRING, FIELD (load) },
   { "address", G_OPTION_ARG_STRING, FIELD (address) },
@@ -98,9 +91,6 @@ fill_in_defaults (TpsTransferOptions *options)
     options->seconds = has_small_calls (options) ? 1 : 0;
   if (options->run.smoke)
     options->seconds = MIN (options->seconds, 0.1);
-  tps_flags_default_number (&options->idle, options->full && options->seconds > 0 ? MIN (
-                                                FULL_IDLE, tps_transfer_options_get_max_idle ())
-                                                                                  : 0);
 }
 
 /* Checks the options of small calls. Refuses a length or a number that no selected system would
@@ -192,12 +182,8 @@ add_sizes (const TpsTransferOptions *options, GArray *rows)
 {
   static const gsize smoke[] = { KIB, MIB };
   static const gsize usual[] = { 64, KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB };
-  static const gsize full[] = { 64,  KIB,     16 * KIB, 64 * KIB, 256 * KIB,
-                                MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB };
-  const gsize *sizes = options->run.smoke ? smoke : options->full ? full : usual;
-  guint n_sizes = options->run.smoke ? G_N_ELEMENTS (smoke)
-                  : options->full    ? G_N_ELEMENTS (full)
-                                     : G_N_ELEMENTS (usual);
+  const gsize *sizes = options->run.smoke ? smoke : usual;
+  guint n_sizes = options->run.smoke ? G_N_ELEMENTS (smoke) : G_N_ELEMENTS (usual);
 
   for (guint op = TPS_TRANSFER_PUSH; op <= TPS_TRANSFER_ECHO; op++)
     for (guint i = 0; i < n_sizes; i++)
@@ -211,11 +197,6 @@ add_streams (const TpsTransferOptions *options, GArray *rows)
   add_row (options, rows, TPS_TRANSFER_PUSH, KIB, 8, 1);
   add_row (options, rows, TPS_TRANSFER_PUSH, MIB, 1, 4);
   add_row (options, rows, TPS_TRANSFER_PUSH, MIB, 8, 1);
-  if (!options->full)
-    return;
-  for (guint n = 2; n <= 64; n *= 4)
-    add_row (options, rows, TPS_TRANSFER_PUSH, 256 * KIB, n, 1);
-  add_row (options, rows, TPS_TRANSFER_PUSH, KIB, 64, 32);
 }
 
 /* Adds the row that the flags describe, for one operation or for each operation. */
@@ -275,174 +256,51 @@ tps_transfer_plan_seconds (const TpsTransferSystemSpec *spec, const TpsTransferR
 
 /* -- systems -- */
 
-#define LIBTHRIFT "bench/libthrift_transfer"
+#define LIBTHRIFT "bench/peers/thrift/libthrift_transfer"
+#define C_GLIB "bench/peers/thrift/c_glib_transfer"
 #define TENSORPIPE "bench/peers/pytorch_transfer.py"
 
+#define MAX_BYTES TPS_TRANSFER_MAX_BYTES
+#define TLS TPS_TRANSFER_WITH_TLS
+#define PEERS TPS_TRANSFER_WITH_PEERS
+
+/* In the order of the report. */
 static const TpsTransferSystemSpec systems[] = {
-  { .name = "thriftps",
-    .version = TPS_VERSION,
-    .transport = "tcp",
-    .kind = "ours",
-    .call_us = 7,
-    .gb_per_s = 7 },
-  { .name = "raw",
-    .version = "blocking socket",
-    .transport = "tcp",
-    .kind = "raw",
-    .call_us = 30,
-    .gb_per_s = 3 },
-  { .name = "thriftps",
-    .version = TPS_VERSION,
-    .transport = "unix",
-    .kind = "ours",
-    .call_us = 7,
-    .gb_per_s = 5 },
-  { .name = "raw",
-    .version = "blocking socket",
-    .transport = "unix",
-    .kind = "raw",
-    .call_us = 30,
-    .gb_per_s = 5 },
-  { .name = "thriftps",
-    .version = TPS_VERSION,
-    .transport = "shm",
-    .kind = "ours-shared",
-    .call_us = 7,
-    .gb_per_s = 15 },
-  { .name = "raw",
-    .version = "copy and wake-up",
-    .transport = "shm",
-    .kind = "raw-shared",
-    .max_bytes_in_flight = TPS_TRANSFER_MAX_BYTES,
-    .call_us = 57,
-    .gb_per_s = 8 },
-  { .name = "memcpy",
-    .version = "one thread",
-    .transport = "shm",
-    .kind = "memcpy",
-    .has_no_server = TRUE,
-    .max_connections = 1,
-    .max_in_flight = 1,
-    .call_us = 0,
-    .gb_per_s = 9 },
+  { "thriftps", "tcp", "ours", TPS_VERSION, 7, 7 },
+  { "raw", "tcp", "raw", "blocking socket", 30, 3 },
+  { "thriftps", "unix", "ours", TPS_VERSION, 7, 5 },
+  { "raw", "unix", "raw", "blocking socket", 30, 5 },
+  { "thriftps", "shm", "ours-shared", TPS_VERSION, 7, 15 },
+  { "raw", "shm", "raw-shared", "copy and wake-up", 57, 8, .max_bytes_in_flight = MAX_BYTES },
+  { "memcpy", "shm", "memcpy", "one thread", 0, 9, 0, 1, 1, .has_no_server = TRUE },
+  { "thriftps", "tls", "ours-tls", TPS_VERSION, 30, 1, TLS },
+  { "libthrift TThreaded", "tcp", "threaded", "0.17", 65, 0.9, PEERS, 0, 1, .program = LIBTHRIFT },
+  { "C GLib", "tcp", "simple", "0.17", 11, 0.3, PEERS, 1, 1, .program = C_GLIB },
+  { "tensorpipe", "tcp", "tcp", "python3-torch, TCP alone", 490, 1.5, PEERS, 1,
+    .script = TENSORPIPE },
+  { "tensorpipe", "shm", "default", "python3-torch, its default transports", 310, 2, PEERS, 1,
+    .script = TENSORPIPE },
+  { "openssl", "tls", "openssl", "s_client and s_server", 5000, 1, TLS | PEERS, 1, 1, TRUE,
+    .is_one_way = TRUE, .has_no_cpu = TRUE, .min_bytes = 1 << 20 },
 };
-
-static const TpsTransferSystemSpec chunked[] = {
-  { .name = "thriftps-chunks",
-    .version = TPS_VERSION,
-    .transport = "tcp",
-    .kind = "ours-chunked",
-    .call_us = 20,
-    .gb_per_s = 5 },
-};
-
-static const TpsTransferSystemSpec encrypted[] = {
-  { .name = "thriftps",
-    .version = TPS_VERSION,
-    .transport = "tls",
-    .kind = "ours-tls",
-    .takes_certificate = TRUE,
-    .call_us = 30,
-    .gb_per_s = 1 },
-};
-
-static const TpsTransferSystemSpec encrypted_peers[] = {
-  { .name = "openssl",
-    .version = "s_client and s_server",
-    .transport = "tls",
-    .kind = "openssl",
-    .has_no_server = TRUE,
-    .takes_certificate = TRUE,
-    .is_one_way = TRUE,
-    .has_no_cpu = TRUE,
-    .min_bytes = 1 << 20,
-    .max_connections = 1,
-    .max_in_flight = 1,
-    .call_us = 5000,
-    .gb_per_s = 1 },
-};
-
-static const TpsTransferSystemSpec peers[] = {
-  { .name = "libthrift TThreaded",
-    .version = "0.17",
-    .transport = "tcp",
-    .program = LIBTHRIFT,
-    .kind = "threaded",
-    .max_in_flight = 1,
-    .call_us = 65,
-    .gb_per_s = 0.9 },
-  { .name = "libthrift TNonblocking",
-    .version = "0.17",
-    .transport = "tcp",
-    .program = LIBTHRIFT,
-    .kind = "nonblocking",
-    .max_in_flight = 1,
-    .call_us = 62,
-    .gb_per_s = 0.9 },
-  { .name = "C GLib",
-    .version = "0.17",
-    .transport = "tcp",
-    .program = "bench/c_glib_transfer",
-    .kind = "simple",
-    .max_connections = 1,
-    .max_in_flight = 1,
-    .call_us = 11,
-    .gb_per_s = 0.3 },
-  { .name = "tensorpipe",
-    .version = "python3-torch, TCP alone",
-    .transport = "tcp",
-    .script = TENSORPIPE,
-    .kind = "tcp",
-    .max_connections = 1,
-    .call_us = 490,
-    .gb_per_s = 1.5 },
-  { .name = "tensorpipe",
-    .version = "python3-torch, its default transports",
-    .transport = "shm",
-    .script = TENSORPIPE,
-    .kind = "default",
-    .max_connections = 1,
-    .call_us = 310,
-    .gb_per_s = 2 },
-};
-
-static gboolean
-is_asked_for (const TpsTransferOptions *options, const TpsTransferSystemSpec *spec)
-{
-  return (options->transport == NULL || g_str_equal (options->transport, spec->transport))
-         && (options->system == NULL || g_str_equal (options->system, spec->name));
-}
-
-static void
-add_systems (const TpsTransferOptions *options, GPtrArray *chosen,
-             const TpsTransferSystemSpec *specs, guint n_specs)
-{
-  for (guint i = 0; i < n_specs; i++)
-    if (is_asked_for (options, &specs[i]))
-      g_ptr_array_add (chosen, (gpointer) (gsize) &specs[i]);
-}
 
 GPtrArray *
 tps_transfer_plan_systems (const TpsTransferOptions *options, GError **error)
 {
   g_autoptr (GPtrArray) chosen = g_ptr_array_new ();
+  guint given = (options->tls ? TLS : 0) | (options->peers ? PEERS : 0);
 
-  add_systems (options, chosen, systems, G_N_ELEMENTS (systems));
-  if (options->chunks)
-    add_systems (options, chosen, chunked, G_N_ELEMENTS (chunked));
-  if (options->tls)
-    add_systems (options, chosen, encrypted, G_N_ELEMENTS (encrypted));
-  if (options->peers)
-    add_systems (options, chosen, peers, G_N_ELEMENTS (peers));
-  if (options->tls && options->peers)
-    add_systems (options, chosen, encrypted_peers, G_N_ELEMENTS (encrypted_peers));
+  for (guint i = 0; i < G_N_ELEMENTS (systems); i++)
+    if ((systems[i].needs & ~given) == 0
+        && (options->transport == NULL || g_str_equal (options->transport, systems[i].transport))
+        && (options->system == NULL || g_str_equal (options->system, systems[i].name)))
+      g_ptr_array_add (chosen, (gpointer) (gsize) &systems[i]);
   if (chosen->len > 0)
     return g_steal_pointer (&chosen);
   tps_flags_refuse (
       "system", options->system,
-      "thriftps, raw or memcpy, with --chunks thriftps-chunks, or with --peers one of libthrift "
-      "TThreaded, libthrift TNonblocking, C GLib, tensorpipe and (--tls) openssl, on a transport "
-      "that it has",
+      "thriftps, raw or memcpy, or with --peers one of libthrift TThreaded, C GLib, tensorpipe and "
+      "(--tls) openssl, on a transport that it has",
       error);
   return NULL;
 }

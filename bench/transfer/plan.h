@@ -17,8 +17,6 @@ G_BEGIN_DECLS
 typedef struct
 {
   TpsRunFlags run;
-  gboolean full;
-  gboolean chunks;
   gboolean peers;
   gboolean tls;
   gchar *transport; /* NULL = all */

@@ -72,8 +72,7 @@ start_systems (Transfer *transfer, TpsBenchRun *run, GError **error)
   for (guint i = 0; i < transfer->systems->len; i++)
     {
       TpsTransferSystem *system = transfer->systems->pdata[i];
-      g_autofree gchar *phase = g_strdup_printf ("%s starts",
-                                                 tps_transfer_system_get_spec (system)->name);
+      g_autofree gchar *phase = g_strdup_printf ("%s starts", system->spec->name);
 
       tps_engine_set_phase (run->engine, phase);
       if (!tps_transfer_system_start (system, error))
@@ -106,7 +105,7 @@ run_row (gpointer bench, gpointer system, gpointer row, gboolean is_warm_up, GEr
     return warm_up (system, row, error);
   if (!tps_transfer_system_run (system, row, &times, error))
     return FALSE;
-  tps_transfer_figures_add_run (transfer->figures, tps_transfer_system_get_spec (system), row,
+  tps_transfer_figures_add_run (transfer->figures, ((TpsTransferSystem *) system)->spec, row,
                                 &times);
   return TRUE;
 }
@@ -114,12 +113,10 @@ run_row (gpointer bench, gpointer system, gpointer row, gboolean is_warm_up, GEr
 static void
 add_row_task (Transfer *transfer, TpsEngine *engine, TpsTransferSystem *system, TpsTransferRow *row)
 {
-  const TpsTransferSystemSpec *spec = tps_transfer_system_get_spec (system);
+  const TpsTransferSystemSpec *spec = system->spec;
   TpsTransferRow short_row = tps_transfer_plan_warm_up (row);
   g_autofree gchar *name = tps_transfer_figures_name (spec, row);
-  g_autofree gchar *title = g_strdup_printf ("%s, %s", name, spec->name);
-  TpsTask task = { .title = title,
-                   .run = run_row,
+  TpsTask task = { .run = run_row,
                    .bench = transfer,
                    .system = system,
                    .row = row,
@@ -127,7 +124,7 @@ add_row_task (Transfer *transfer, TpsEngine *engine, TpsTransferSystem *system, 
                    .measured_s = tps_transfer_plan_seconds (spec, row) };
 
   if (tps_transfer_system_can_run (system, row))
-    tps_engine_add (engine, &task);
+    tps_engine_add (engine, &task, "%s, %s", name, spec->name);
 }
 
 static void
@@ -144,45 +141,38 @@ add_rows (Transfer *transfer, TpsEngine *engine)
 
 /* -- small calls -- */
 
+static gboolean
+is_ours (const TpsTransferSystem *system)
+{
+  return g_str_equal (system->spec->kind, "ours") && g_str_equal (system->spec->transport, "tcp");
+}
+
 /* Returns our server over TCP; NULL if it is not measured. Borrowed. */
-static TpsTransferSystem *
+static const TpsTransferSystem *
 find_ours (const Transfer *transfer)
 {
   for (guint i = 0; i < transfer->systems->len; i++)
-    {
-      const TpsTransferSystemSpec *spec = tps_transfer_system_get_spec (
-          transfer->systems->pdata[i]);
-
-      if (g_str_equal (spec->kind, "ours") && g_str_equal (spec->transport, "tcp"))
-        return transfer->systems->pdata[i];
-    }
+    if (is_ours (transfer->systems->pdata[i]))
+      return transfer->systems->pdata[i];
   return NULL;
 }
 
-/* Returns TRUE for our server and for the servers of libthrift. Other peers do not serve several
- * clients at a time, or do not have the call. */
 static gboolean
-answers_small_calls (const Transfer *transfer, const TpsTransferSystem *system)
-{
-  return system == find_ours (transfer)
-         || g_str_has_prefix (tps_transfer_system_get_spec (system)->name, "libthrift");
-}
-
-static gboolean
-run_calls (gpointer bench, gpointer system, G_GNUC_UNUSED gpointer row,
+run_calls (gpointer bench, gpointer data, G_GNUC_UNUSED gpointer row,
            G_GNUC_UNUSED gboolean is_warm_up, GError **error)
 {
   const Transfer *transfer = bench;
-  gdouble calls_per_s = tps_call_load_run (tps_transfer_system_get_address (system),
-                                           TPS_CALL_LOAD_N_CLIENTS, transfer->options->seconds,
-                                           error);
+  const TpsTransferSystem *system = data;
+  gdouble calls_per_s = tps_call_load_run (system->address, TPS_CALL_LOAD_N_CLIENTS,
+                                           transfer->options->seconds, error);
 
   if (calls_per_s >= 0)
-    tps_transfer_figures_add_calls (transfer->figures, tps_transfer_system_get_spec (system),
-                                    calls_per_s);
+    tps_transfer_figures_add_calls (transfer->figures, system->spec, calls_per_s);
   return calls_per_s >= 0;
 }
 
+/* Adds the calls of our server and of libthrift. Other peers do not serve several clients at a
+ * time, or do not have the call. */
 static void
 add_calls (Transfer *transfer, TpsEngine *engine)
 {
@@ -192,17 +182,14 @@ add_calls (Transfer *transfer, TpsEngine *engine)
   for (guint i = 0; i < transfer->systems->len; i++)
     {
       TpsTransferSystem *system = transfer->systems->pdata[i];
-      g_autofree gchar *title = g_strdup_printf ("small calls, %s",
-                                                 tps_transfer_system_get_spec (system)->name);
-      TpsTask task = { .title = title,
-                       .run = run_calls,
+      TpsTask task = { .run = run_calls,
                        .bench = transfer,
                        .system = system,
                        .no_warm_up = TRUE,
                        .measured_s = transfer->options->seconds };
 
-      if (answers_small_calls (transfer, system))
-        tps_engine_add (engine, &task);
+      if (is_ours (system) || g_str_has_prefix (system->spec->name, "libthrift"))
+        tps_engine_add (engine, &task, "small calls, %s", system->spec->name);
     }
 }
 
@@ -226,34 +213,30 @@ static void
 add_idle (Transfer *transfer, TpsEngine *engine)
 {
   const TpsTransferOptions *options = transfer->options;
-  TpsTransferSystem *ours = find_ours (transfer);
-  TpsTask alone = { .title = "small calls, no idle connections",
-                    .run = run_alone,
-                    .bench = &transfer->idle,
-                    .no_warm_up = TRUE,
-                    .measured_s = options->seconds };
+  const TpsTransferSystem *ours = find_ours (transfer);
+  TpsTask alone = {
+    .run = run_alone, .bench = &transfer->idle, .no_warm_up = TRUE, .measured_s = options->seconds
+  };
   TpsTask beside = alone;
 
   if (options->idle == 0 || ours == NULL)
     return;
   tps_transfer_idle_init (&transfer->idle, (guint) options->idle);
-  beside.title = "small calls beside idle connections";
   beside.run = run_beside;
   beside.measured_s += options->idle * TPS_TRANSFER_IDLE_CONNECT_S;
   tps_engine_begin_row (engine);
-  tps_engine_add (engine, &alone);
-  tps_engine_add (engine, &beside);
+  tps_engine_add (engine, &alone, "small calls, no idle connections");
+  tps_engine_add (engine, &beside, "small calls beside idle connections");
 }
 
 static gboolean
 start_idle (Transfer *transfer, TpsBenchRun *run, GError **error)
 {
-  TpsTransferSystem *ours = find_ours (transfer);
+  const TpsTransferSystem *ours = find_ours (transfer);
 
   return transfer->idle.n_idle == 0
-         || tps_transfer_idle_start (
-             &transfer->idle, run->supervisor, tps_transfer_system_get_server (ours),
-             tps_transfer_system_get_address (ours), transfer->options->seconds, error);
+         || tps_transfer_idle_start (&transfer->idle, run->supervisor, ours->server, ours->address,
+                                     transfer->options->seconds, error);
 }
 
 /* -- handshakes -- */
@@ -265,17 +248,17 @@ get_handshake_s (const Transfer *transfer)
 }
 
 static gboolean
-run_handshakes (gpointer bench, gpointer system, G_GNUC_UNUSED gpointer row,
+run_handshakes (gpointer bench, gpointer data, G_GNUC_UNUSED gpointer row,
                 G_GNUC_UNUSED gboolean is_warm_up, GError **error)
 {
   const Transfer *transfer = bench;
-  gdouble per_s = tps_transfer_handshakes_run (
-      transfer->supervisor, tps_transfer_system_get_address (system), transfer->certificate,
-      get_handshake_s (transfer), error);
+  const TpsTransferSystem *system = data;
+  gdouble per_s = tps_transfer_handshakes_run (transfer->supervisor, system->address,
+                                               transfer->certificate, get_handshake_s (transfer),
+                                               error);
 
   if (per_s >= 0)
-    tps_transfer_figures_add_handshakes (transfer->figures, tps_transfer_system_get_spec (system),
-                                         per_s);
+    tps_transfer_figures_add_handshakes (transfer->figures, system->spec, per_s);
   return per_s >= 0;
 }
 
@@ -290,17 +273,14 @@ add_handshakes (Transfer *transfer, TpsEngine *engine)
   for (guint i = 0; i < transfer->systems->len; i++)
     {
       TpsTransferSystem *system = transfer->systems->pdata[i];
-      const TpsTransferSystemSpec *spec = tps_transfer_system_get_spec (system);
-      g_autofree gchar *title = g_strdup_printf ("handshakes, %s", spec->name);
-      TpsTask task = { .title = title,
-                       .run = run_handshakes,
+      TpsTask task = { .run = run_handshakes,
                        .bench = transfer,
                        .system = system,
                        .no_warm_up = TRUE,
                        .measured_s = get_handshake_s (transfer) };
 
-      if (spec->takes_certificate)
-        tps_engine_add (engine, &task);
+      if (g_str_equal (system->spec->transport, "tls"))
+        tps_engine_add (engine, &task, "handshakes, %s", system->spec->name);
     }
 }
 
@@ -356,12 +336,6 @@ output_idle (gpointer user_data, TpsBenchOutput *output)
     tps_transfer_output_idle (&transfer->idle, output);
 }
 
-static void
-free_system (gpointer system)
-{
-  tps_transfer_system_free (system);
-}
-
 static gint
 run_benchmark (const TpsTransferOptions *options, const GPtrArray *specs)
 {
@@ -375,7 +349,8 @@ run_benchmark (const TpsTransferOptions *options, const GPtrArray *specs)
   };
   Transfer transfer = { .options = options,
                         .specs = specs,
-                        .systems = g_ptr_array_new_with_free_func (free_system),
+                        .systems = g_ptr_array_new_with_free_func (
+                            (GDestroyNotify) tps_transfer_system_free),
                         .rows = tps_transfer_plan_rows (options) };
   gint status = tps_benchmark_run (&benchmark, &options->run, &transfer);
 
@@ -389,62 +364,37 @@ run_benchmark (const TpsTransferOptions *options, const GPtrArray *specs)
 /* -- children -- */
 
 /* The roles of this program as a child, for --serve=KIND and --load=KIND. */
+typedef gint (*Role) (const gchar *address, gsize max_bytes, const gchar *certificate);
+
 static const struct
 {
   const gchar *kind;
-  gint (*serve) (const gchar *address, gsize max_bytes);
-  gint (*load) (const gchar *address, gsize max_bytes);
+  Role serve, load;
 } kinds[] = {
   { "ours", tps_transfer_serve_ours, tps_transfer_load_ours },
   { "ours-shared", tps_transfer_serve_ours, tps_transfer_load_ours_shared },
-  { "ours-chunked", tps_transfer_serve_ours_chunked, tps_transfer_load_ours },
+  { "ours-tls", tps_transfer_serve_ours_tls, tps_transfer_load_ours_tls },
   { "raw", tps_transfer_serve_raw, tps_transfer_load_raw },
   { "raw-shared", tps_transfer_serve_raw_shared, tps_transfer_load_raw_shared },
   { "memcpy", NULL, tps_transfer_load_memcpy },
+  { "openssl", NULL, tps_transfer_load_openssl },
   { "idle", NULL, tps_transfer_load_idle },
 };
 
-/* The roles that need a certificate. */
-static const struct
-{
-  const gchar *kind;
-  gint (*serve) (const gchar *address, gsize max_bytes, const gchar *certificate);
-  gint (*load) (const gchar *address, gsize max_bytes, const gchar *certificate);
-} encrypted_kinds[] = {
-  { "ours-tls", tps_transfer_serve_ours_tls, tps_transfer_load_ours_tls },
-  { "openssl", NULL, tps_transfer_load_openssl },
-};
-
 static gint
-run_encrypted_child (const TpsTransferOptions *options)
+run_child (const TpsTransferOptions *o)
 {
-  gsize max_bytes = (gsize) options->bytes;
-
-  for (guint i = 0; i < G_N_ELEMENTS (encrypted_kinds); i++)
-    {
-      if (g_strcmp0 (options->serve, encrypted_kinds[i].kind) == 0
-          && encrypted_kinds[i].serve != NULL)
-        return encrypted_kinds[i].serve (options->address, max_bytes, options->certificate);
-      if (g_strcmp0 (options->load, encrypted_kinds[i].kind) == 0)
-        return encrypted_kinds[i].load (options->address, max_bytes, options->certificate);
-    }
-  fprintf (stderr, NAME ": no such --serve or --load\n");
-  return 2;
-}
-
-static gint
-run_child (const TpsTransferOptions *options)
-{
-  gsize max_bytes = (gsize) options->bytes;
+  const gchar *kind = o->serve != NULL ? o->serve : o->load;
 
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
     {
-      if (g_strcmp0 (options->serve, kinds[i].kind) == 0 && kinds[i].serve != NULL)
-        return kinds[i].serve (options->address, max_bytes);
-      if (g_strcmp0 (options->load, kinds[i].kind) == 0)
-        return kinds[i].load (options->address, max_bytes);
+      Role role = o->serve != NULL ? kinds[i].serve : kinds[i].load;
+
+      if (role != NULL && g_str_equal (kind, kinds[i].kind))
+        return role (o->address, (gsize) o->bytes, o->certificate);
     }
-  return run_encrypted_child (options);
+  fprintf (stderr, NAME ": no such --serve or --load\n");
+  return 2;
 }
 
 /* Raises the limit on open files, for servers with many connections. Children inherit the limit. */

@@ -25,14 +25,12 @@
 #include "runtime/base/sync.h"
 #include "runtime/tensor/train_plan.h"
 
-/* The list of the roles of a world, kept by the master: registration, addresses and state.
+/* A role and its state.
  *
  * Registration: a role puts its card under tps_world_get_role_key(). The master compares the card
  * with its own card. It then puts the role's card under tps_world_get_welcome_key(), which assigns
  * the rank to that process. Another process with the same rank finds a card with a foreign nonce
  * there, and exits. A card that does not match ends the run. */
-
-/* A role and its state. */
 typedef struct
 {
   guint rank;
@@ -49,15 +47,6 @@ typedef struct
   TpsTrainStatus status;
 } Role;
 
-typedef struct
-{
-  const TpsWorld *world;
-  TpsClient *self;  /* to the master's own rendezvous; borrowed */
-  TpsCard *card;    /* of the master */
-  gchar *address;   /* of the rendezvous, for messages */
-  GPtrArray *roles; /* of Role, in the order of ranks, without the master */
-} Roster;
-
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define CALL_NS (30 * SECOND_NS)
 /* The maximum times until all roles have seen the stop: of a run that has failed, where some may
@@ -65,6 +54,39 @@ typedef struct
 #define STOP_NS (SECOND_NS / 2)
 #define DONE_NS (10 * SECOND_NS)
 #define MEET_MS 100 /* milliseconds between checks for interrupts and ended children */
+
+#define POLL_US 10000 /* between polls of the trainers */
+/* the timeout of a status call; a late reply does not count as a sign of life */
+#define STATUS_NS SECOND_NS
+/* the time until the end of a child becomes visible after its connection has closed */
+#define PATIENCE_MS 300
+#define CAUSE_NS SECOND_NS /* the time in which the real cause of a failure may still be reported */
+#define STILL_NS \
+  (15 * SECOND_NS) /* the maximum age of a heartbeat, in addition to the timeout of a round */
+
+struct TpsMaster
+{
+  const TpsWorld *world;
+  TpsSupervisor *supervisor;
+  const TpsMasterWork *work;
+  gpointer user_data;
+  TpsEngine *engine; /* shows the progress of a pass */
+  TpsPlugin *plugin; /* serves the rendezvous */
+  TpsServer *server;
+  TpsClient *self;  /* to the rendezvous */
+  guint port;       /* of the rendezvous */
+  gchar *address;   /* of the rendezvous, for roles and messages */
+  TpsCard *card;    /* of the master */
+  GPtrArray *roles; /* of Role, in the order of ranks, without the master */
+  gchar *failure;   /* the reason of the failed run; NULL = no failure */
+  guint n_passes;
+  guint n_lost; /* lost trainers */
+
+  /* The running pass. */
+  guint n_epochs; /* that have begun */
+  gboolean is_warm_up;
+  guint steps_per_epoch, epochs;
+};
 
 /* Returns the deadline after `span_ns`. */
 static gint64
@@ -86,74 +108,75 @@ role_free (gpointer data)
   g_free (role);
 }
 
-static Role *
-role_new (const TpsWorld *world, guint rank)
+/* -- trainers that a pass can spare -- */
+
+static gboolean
+has_spare (const TpsMaster *master)
 {
-  Role *role = g_new0 (Role, 1);
-
-  role->rank = rank;
-  role->kind = tps_world_get_kind (world, rank);
-  role->name = tps_world_get_name (world, rank);
-  return role;
-}
-
-/* Creates a roster, which the caller owns, with all roles of `world`. Borrows `self` and `world`;
- * takes over the card; copies the address. */
-static Roster *
-roster_new (const TpsWorld *world, TpsClient *self, TpsCard *card, const gchar *address)
-{
-  Roster *roster = g_new0 (Roster, 1);
-
-  roster->world = world;
-  roster->self = self;
-  roster->card = card;
-  roster->address = g_strdup (address);
-  roster->roles = g_ptr_array_new_with_free_func (role_free);
-  for (guint rank = 0; rank + 1 < tps_world_get_size (world); rank++)
-    g_ptr_array_add (roster->roles, role_new (world, rank));
-  return roster;
+  return master->n_lost < master->work->n_spare_trainers;
 }
 
 static void
-roster_free (Roster *roster)
+lose (TpsMaster *master, Role *role, const gchar *why)
 {
-  g_ptr_array_unref (roster->roles);
-  tps_card_free (roster->card);
-  g_free (roster->address);
-  g_free (roster);
+  role->is_lost = TRUE;
+  master->n_lost++;
+  fprintf (stderr, "%s: %s; %u of %u trainers continue\n", master->world->program, why,
+           master->world->n_trainers - master->n_lost, master->world->n_trainers);
 }
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (Roster, roster_free)
+/* Forgets children that have ended and that the world can spare. */
+static void
+forget_ended_children (TpsMaster *master)
+{
+  for (guint i = 0; i < master->roles->len && has_spare (master); i++)
+    {
+      Role *role = master->roles->pdata[i];
+      g_autoptr (GError) why = NULL;
+
+      if (role->kind == TPS_WORLD_TRAINER && !role->is_lost
+          && tps_supervisor_forget_dead (master->supervisor, role->name, &why))
+        lose (master, role, why->message);
+    }
+}
+
+/* Checks for interrupts and ended children. Must be called during every wait. */
+static gboolean
+check_world (TpsMaster *master, GError **error)
+{
+  forget_ended_children (master);
+  return tps_interrupt_check (error) && tps_supervisor_check (master->supervisor, error);
+}
 
 /* -- registration -- */
 
 /* Accepts the role with the card `bytes`, and connects to the role. */
 static gboolean
-welcome (Roster *roster, Role *role, GBytes *bytes, GError **error)
+welcome (TpsMaster *master, Role *role, GBytes *bytes, GError **error)
 {
   g_autofree gchar *key = tps_world_get_welcome_key (role->rank);
   TpsClientOptions options = { 0 };
 
   role->card = tps_card_decode (bytes);
   role->address = tps_card_dup_address (role->card);
-  if (!tps_card_check (role->card, roster->card, error))
+  if (!tps_card_check (role->card, master->card, error))
     return FALSE;
   options.address = role->address;
   role->client = tps_client_new (&options, error);
-  return role->client != NULL && tps_remote_put (roster->self, key, bytes, in (CALL_NS), error);
+  return role->client != NULL && tps_remote_put (master->self, key, bytes, in (CALL_NS), error);
 }
 
 /* Accepts a role that has put its card. `*has_come` is FALSE if there is no card yet. */
 static gboolean
-look_for (Roster *roster, Role *role, gint32 timeout_ms, gboolean *has_come, GError **error)
+look_for (TpsMaster *master, Role *role, gint32 timeout_ms, gboolean *has_come, GError **error)
 {
   g_autofree gchar *key = tps_world_get_role_key (role->rank);
   g_autoptr (GError) local = NULL;
-  g_autoptr (GBytes) bytes = tps_remote_get (roster->self, key, timeout_ms, in (CALL_NS), &local);
+  g_autoptr (GBytes) bytes = tps_remote_get (master->self, key, timeout_ms, in (CALL_NS), &local);
 
   *has_come = bytes != NULL;
   if (bytes != NULL)
-    return welcome (roster, role, bytes, error);
+    return welcome (master, role, bytes, error);
   if (g_error_matches (local, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED)
       || g_error_matches (local, TPS_ERROR, TPS_ERROR_NOT_FOUND))
     return TRUE;
@@ -163,29 +186,29 @@ look_for (Roster *roster, Role *role, gint32 timeout_ms, gboolean *has_come, GEr
 
 /* Returns TRUE if the role has put its card, even if the master has not accepted it. */
 static gboolean
-has_come (Roster *roster, Role *role)
+has_come (TpsMaster *master, Role *role)
 {
   g_autofree gchar *key = tps_world_get_role_key (role->rank);
   g_autoptr (GBytes) bytes = NULL;
 
   if (role->card == NULL)
-    bytes = tps_remote_get (roster->self, key, 0, in (CALL_NS), NULL);
+    bytes = tps_remote_get (master->self, key, 0, in (CALL_NS), NULL);
   return role->card != NULL || bytes != NULL;
 }
 
 /* Waits for the first missing role for a short time, and polls the others. */
 static gboolean
-look_for_all (Roster *roster, gboolean *all_there, GError **error)
+look_for_all (TpsMaster *master, gboolean *all_there, GError **error)
 {
   *all_there = TRUE;
-  for (guint i = 0; i < roster->roles->len; i++)
+  for (guint i = 0; i < master->roles->len; i++)
     {
-      Role *role = roster->roles->pdata[i];
+      Role *role = master->roles->pdata[i];
       gboolean has_come;
 
       if (role->client != NULL)
         continue;
-      if (!look_for (roster, role, *all_there ? MEET_MS : 0, &has_come, error))
+      if (!look_for (master, role, *all_there ? MEET_MS : 0, &has_come, error))
         return FALSE;
       *all_there = *all_there && has_come;
     }
@@ -195,7 +218,7 @@ look_for_all (Roster *roster, gboolean *all_there, GError **error)
 /* Explains why other hosts cannot reach the master, and how to change that. Returns NULL if they
  * can, or if the world has no other hosts. */
 static gchar *
-roster_explain_loopback (const TpsWorld *world, gboolean any)
+explain_loopback (const TpsWorld *world, gboolean any)
 {
   const gchar *host = world->bind != NULL ? world->bind : world->master_addr;
   g_autofree gchar *address = tps_reachable_resolve (host);
@@ -215,23 +238,23 @@ roster_explain_loopback (const TpsWorld *world, gboolean any)
 }
 
 static gboolean
-name_missing (const Roster *roster, GError **error)
+name_missing (const TpsMaster *master, GError **error)
 {
   g_autoptr (GString) names = g_string_new (NULL);
-  g_autofree gchar *loopback = roster_explain_loopback (roster->world, TRUE);
+  g_autofree gchar *loopback = explain_loopback (master->world, TRUE);
   guint n_missing = 0;
 
-  for (guint i = 0; i < roster->roles->len; i++)
+  for (guint i = 0; i < master->roles->len; i++)
     {
-      Role *role = roster->roles->pdata[i];
+      Role *role = master->roles->pdata[i];
 
       if (role->client == NULL)
         g_string_append_printf (names, "%s%s", n_missing++ > 0 ? ", " : "", role->name);
     }
   g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
                "%s %s not come up in %d s (--startup-timeout); the master listens at %s%s%s",
-               names->str, n_missing > 1 ? "have" : "has", roster->world->startup_timeout,
-               roster->address, loopback != NULL ? "; " : "", loopback != NULL ? loopback : "");
+               names->str, n_missing > 1 ? "have" : "has", master->world->startup_timeout,
+               master->address, loopback != NULL ? "; " : "", loopback != NULL ? loopback : "");
   return FALSE;
 }
 
@@ -252,13 +275,13 @@ is_loopback (const Role *role)
 /* If a role resolves the name of the master's host to loopback, it serves there. Roles on other
  * hosts then cannot reach it. */
 static gboolean
-check_reach (const Roster *roster, GError **error)
+check_reach (const TpsMaster *master, GError **error)
 {
   const Role *inside = NULL, *outside = NULL;
 
-  for (guint i = 0; i < roster->roles->len; i++)
+  for (guint i = 0; i < master->roles->len; i++)
     {
-      const Role *role = roster->roles->pdata[i];
+      const Role *role = master->roles->pdata[i];
 
       if (g_str_has_prefix (role->address, "unix:"))
         continue;
@@ -274,58 +297,59 @@ check_reach (const Roster *roster, GError **error)
       "%s on %s serves at %s, which %s on %s cannot reach: %s is loopback there (see its /etc/hosts); "
       "start it with --bind=ADDRESS, or all with --master-addr=ADDRESS",
       inside->name, tps_card_get (inside->card, "host"), inside->address, outside->name,
-      tps_card_get (outside->card, "host"), roster->world->master_addr);
+      tps_card_get (outside->card, "host"), master->world->master_addr);
   return FALSE;
 }
 
-/* Waits until all roles have registered, for at most --startup-timeout. Calls `check` repeatedly
- * meanwhile; its error ends the wait. */
-static gboolean
-roster_meet (Roster *roster, gboolean (*check) (gpointer user_data, GError **error),
-             gpointer user_data, GError **error)
+gboolean
+tps_master_meet_roles (TpsMaster *master, GError **error)
 {
-  gint64 deadline_ns = in (roster->world->startup_timeout * SECOND_NS);
+  gint64 deadline_ns = in (master->world->startup_timeout * SECOND_NS);
   gboolean all_there = FALSE;
 
   for (;;)
     {
-      if (!look_for_all (roster, &all_there, error) || !check (user_data, error))
+      if (!look_for_all (master, &all_there, error))
+        return FALSE;
+      tps_engine_tick (master->engine);
+      if (!check_world (master, error))
         return FALSE;
       if (all_there)
-        return check_reach (roster, error);
+        return check_reach (master, error);
       if (tps_clock_now_ns () > deadline_ns)
-        return name_missing (roster, error);
+        return name_missing (master, error);
     }
 }
 
 /* -- the end -- */
 
 static void
-wait_until_stopped (Roster *roster, Role *role, gint64 deadline_ns)
+wait_until_stopped (TpsMaster *master, Role *role, gint64 deadline_ns)
 {
   g_autofree gchar *key = tps_world_get_stopped_key (role->rank);
   gint64 left_ms = MAX (deadline_ns - tps_clock_now_ns (), 0) / 1000000;
-  GBytes *stopped = tps_remote_get (roster->self, key, (gint32) left_ms, in (CALL_NS), NULL);
+  GBytes *stopped = tps_remote_get (master->self, key, (gint32) left_ms, in (CALL_NS), NULL);
 
   g_clear_pointer (&stopped, g_bytes_unref);
 }
 
-/* Ends all registered roles, and waits for a short time until they have noticed. `failure` is the
- * reason of a failed run; NULL = success. Does not wait for lost roles. */
+/* Ends all registered roles, and waits for a short time until they have noticed. Does not wait for
+ * lost roles. */
 static void
-roster_stop (Roster *roster, const gchar *failure)
+stop_roles (TpsMaster *master)
 {
+  const gchar *failure = master->failure;
   const gchar *text = failure != NULL ? failure : "";
   g_autoptr (GBytes) stop = g_bytes_new (text, strlen (text));
   gint64 deadline_ns = in (failure != NULL ? STOP_NS : DONE_NS);
 
-  tps_remote_put (roster->self, TPS_WORLD_STOP_KEY, stop, in (CALL_NS), NULL);
-  for (guint i = 0; i < roster->roles->len && !tps_interrupt_is_set (); i++)
+  tps_remote_put (master->self, TPS_WORLD_STOP_KEY, stop, in (CALL_NS), NULL);
+  for (guint i = 0; i < master->roles->len && !tps_interrupt_is_set (); i++)
     {
-      Role *role = roster->roles->pdata[i];
+      Role *role = master->roles->pdata[i];
 
-      if (!role->is_lost && has_come (roster, role))
-        wait_until_stopped (roster, role, deadline_ns);
+      if (!role->is_lost && has_come (master, role))
+        wait_until_stopped (master, role, deadline_ns);
     }
 }
 
@@ -370,102 +394,15 @@ name_address (GError *error, const gchar *name, const gchar *address)
 /* Inserts the name of a role before its address in the message, as in "server2 at 10.0.0.3:4013:
  * Connection refused". */
 static void
-roster_name_addresses (const Roster *roster, GError *error)
+name_addresses (const TpsMaster *master, GError *error)
 {
-  name_address (error, "the master", roster->address);
-  for (guint i = 0; i < roster->roles->len; i++)
+  name_address (error, "the master", master->address);
+  for (guint i = 0; i < master->roles->len; i++)
     {
-      const Role *role = roster->roles->pdata[i];
+      const Role *role = master->roles->pdata[i];
 
       name_address (error, role->name, role->address);
     }
-}
-
-#define POLL_US 10000 /* between polls of the trainers */
-/* the timeout of a status call; a late reply does not count as a sign of life */
-#define STATUS_NS SECOND_NS
-/* the time until the end of a child becomes visible after its connection has closed */
-#define PATIENCE_MS 300
-#define CAUSE_NS SECOND_NS /* the time in which the real cause of a failure may still be reported */
-#define STILL_NS \
-  (15 * SECOND_NS) /* the maximum age of a heartbeat, in addition to the timeout of a round */
-
-struct TpsMaster
-{
-  const TpsWorld *world;
-  TpsSupervisor *supervisor;
-  const TpsMasterWork *work;
-  gpointer user_data;
-  Roster *roster;
-  GPtrArray *roles; /* of Role; owned by the roster */
-  gchar *failure;   /* the reason of the failed run; NULL = no failure */
-  guint n_passes;
-  guint n_lost;        /* lost trainers */
-  guint n_epochs;      /* epochs of the running pass that have begun */
-  gboolean is_warm_up; /* the running pass is a warm-up */
-  TpsEngine *engine;   /* shows the progress of a pass */
-  guint steps_per_epoch, epochs;
-  TpsPlugin *plugin;
-  TpsServer *server;
-  gchar *address; /* the address of the rendezvous */
-  TpsClient *self;
-};
-
-static TpsClient *
-connect_to (const gchar *address, GError **error)
-{
-  TpsClientOptions options = { .address = address };
-
-  return tps_client_new (&options, error);
-}
-
-/* -- trainers that a pass can spare -- */
-
-static gboolean
-has_spare (const TpsMaster *master)
-{
-  return master->n_lost < master->work->n_spare_trainers;
-}
-
-static void
-lose (TpsMaster *master, Role *role, const gchar *why)
-{
-  role->is_lost = TRUE;
-  master->n_lost++;
-  fprintf (stderr, "%s: %s; %u of %u trainers continue\n", master->world->program, why,
-           master->world->n_trainers - master->n_lost, master->world->n_trainers);
-}
-
-/* Forgets children that have ended and that the world can spare. */
-static void
-forget_ended_children (TpsMaster *master)
-{
-  for (guint i = 0; i < master->roles->len && has_spare (master); i++)
-    {
-      Role *role = master->roles->pdata[i];
-      g_autoptr (GError) why = NULL;
-
-      if (role->kind == TPS_WORLD_TRAINER && !role->is_lost
-          && tps_supervisor_forget_dead (master->supervisor, role->name, &why))
-        lose (master, role, why->message);
-    }
-}
-
-/* Checks for interrupts and ended children. Must be called during every wait. */
-static gboolean
-check_world (TpsMaster *master, GError **error)
-{
-  forget_ended_children (master);
-  return tps_interrupt_check (error) && tps_supervisor_check (master->supervisor, error);
-}
-
-static gboolean
-check_roles (gpointer user_data, GError **error)
-{
-  TpsMaster *master = user_data;
-
-  tps_engine_tick (master->engine);
-  return check_world (master, error);
 }
 
 /* -- the rendezvous -- */
@@ -501,6 +438,8 @@ serve (TpsMaster *master, GError **error)
                           ? world->bind
                           : world->master_addr;
   g_autofree gchar *listen = tps_world_join_address (host, (guint) world->master_port);
+  TpsClientOptions options = { 0 };
+  const gchar *address;
 
   master->plugin = tps_plugin_new (&plugin_options, error);
   if (master->plugin == NULL)
@@ -513,8 +452,10 @@ serve (TpsMaster *master, GError **error)
     }
   if (!tps_server_start (master->server, error))
     return FALSE;
-  master->address = g_strdup (tps_server_get_addresses (master->server)[0]);
-  master->self = connect_to (master->address, error);
+  address = tps_server_get_addresses (master->server)[0];
+  options.address = address;
+  master->port = (guint) g_ascii_strtoull (strrchr (address, ':') + 1, NULL, 10);
+  master->self = tps_client_new (&options, error);
   return master->self != NULL;
 }
 
@@ -522,13 +463,21 @@ serve (TpsMaster *master, GError **error)
 static gboolean
 open_roster (TpsMaster *master, const GPtrArray *flags, GError **error)
 {
-  g_autofree gchar *address = tps_world_join_address (master->world->master_addr,
-                                                      tps_master_get_port (master));
-  TpsCard *card = tps_card_new (master->world, "master", address, flags);
-  g_autoptr (GBytes) bytes = tps_card_encode (card);
+  const TpsWorld *world = master->world;
+  g_autoptr (GBytes) bytes = NULL;
 
-  master->roster = roster_new (master->world, master->self, card, address);
-  master->roles = master->roster->roles;
+  master->address = tps_world_join_address (world->master_addr, master->port);
+  master->card = tps_card_new (world, "master", master->address, flags);
+  for (guint rank = 0; rank + 1 < tps_world_get_size (world); rank++)
+    {
+      Role *role = g_new0 (Role, 1);
+
+      role->rank = rank;
+      role->kind = tps_world_get_kind (world, rank);
+      role->name = tps_world_get_name (world, rank);
+      g_ptr_array_add (master->roles, role);
+    }
+  bytes = tps_card_encode (master->card);
   return tps_remote_put (master->self, TPS_WORLD_MASTER_KEY, bytes, in (CALL_NS), error);
 }
 
@@ -537,13 +486,14 @@ tps_master_new (const TpsWorld *world, TpsBenchRun *run, const GPtrArray *flags,
                 const TpsMasterWork *work, gpointer user_data, GError **error)
 {
   g_autoptr (TpsMaster) master = g_new0 (TpsMaster, 1);
-  g_autofree gchar *loopback = roster_explain_loopback (world, FALSE);
+  g_autofree gchar *loopback = explain_loopback (world, FALSE);
 
   master->world = world;
   master->supervisor = run->supervisor;
   master->engine = run->engine;
   master->work = work;
   master->user_data = user_data;
+  master->roles = g_ptr_array_new_with_free_func (role_free);
   if (!serve (master, error) || !open_roster (master, flags, error))
     return NULL;
   if (loopback != NULL)
@@ -561,10 +511,11 @@ tps_master_fail (TpsMaster *master, const gchar *why)
 void
 tps_master_free (TpsMaster *master)
 {
-  if (master->roster != NULL)
-    roster_stop (master->roster, master->failure);
+  if (master->card != NULL)
+    stop_roles (master);
   g_clear_pointer (&master->self, tps_client_free);
-  g_clear_pointer (&master->roster, roster_free);
+  g_ptr_array_unref (master->roles);
+  g_clear_pointer (&master->card, tps_card_free);
   if (master->server != NULL)
     tps_server_stop (master->server);
   g_clear_object (&master->server);
@@ -577,15 +528,7 @@ tps_master_free (TpsMaster *master)
 guint
 tps_master_get_port (const TpsMaster *master)
 {
-  const gchar *colon = strrchr (master->address, ':');
-
-  return (guint) g_ascii_strtoull (colon + 1, NULL, 10);
-}
-
-gboolean
-tps_master_meet_roles (TpsMaster *master, GError **error)
-{
-  return roster_meet (master->roster, check_roles, master, error);
+  return master->port;
 }
 
 /* -- a pass -- */
@@ -1011,7 +954,7 @@ tps_master_run_pass (TpsMaster *master, TpsBenchResults *results, GError **error
   if (!prepare_servers (master, error) || !start_trainers (master, error)
       || !wait_for_trainers (master, error))
     {
-      roster_name_addresses (master->roster, *error);
+      name_addresses (master, *error);
       report_ended_child (master, error);
       cancel_trainers (master);
       return FALSE;

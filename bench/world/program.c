@@ -83,20 +83,16 @@ say_warm (G_GNUC_UNUSED gpointer user_data)
 static void
 add_passes (Run *run, TpsEngine *engine)
 {
-  TpsTask ours = {
-    .title = "ThriftPS", .run = run_ours, .bench = run, .no_warm_up = run->program->no_warm_up
-  };
+  TpsTask ours = { .run = run_ours, .bench = run, .no_warm_up = run->program->no_warm_up };
 
   tps_engine_begin_row (engine);
-  tps_engine_add (engine, &ours);
+  tps_engine_add (engine, &ours, "ThriftPS");
   for (guint i = 0; i < run->peers->len; i++)
     {
-      TpsTask theirs = { .title = ((TpsPeer *) run->peers->pdata[i])->kind->title,
-                         .run = run_peer,
-                         .system = run->peers->pdata[i],
-                         .no_warm_up = run->program->no_warm_up };
+      TpsPeer *peer = run->peers->pdata[i];
+      TpsTask theirs = { .run = run_peer, .system = peer, .no_warm_up = ours.no_warm_up };
 
-      tps_engine_add (engine, &theirs);
+      tps_engine_add (engine, &theirs, "%s", peer->kind->title);
     }
   if (!run->program->no_warm_up)
     tps_engine_on_warm (engine, say_warm, NULL);
@@ -144,22 +140,14 @@ static gboolean
 start_role (const TpsWorld *world, TpsSupervisor *supervisor, guint rank, const gchar *socket_dir,
             GError **error)
 {
-  g_autoptr (GStrvBuilder) builder = g_strv_builder_new ();
   g_autofree gchar *program = tps_bench_find_program ();
-  g_autofree gchar *rank_flag = g_strdup_printf ("--rank=%u", rank);
-  g_autofree gchar *port_flag = g_strdup_printf ("--master-port=%d", world->master_port);
-  g_autofree gchar *transport_flag = g_strdup_printf ("--transport=%s", world->transport);
-  g_autofree gchar *job_flag = g_strdup_printf ("--job=%s", world->job);
-  g_autofree gchar *dir_flag = g_strdup_printf ("--socket-dir=%s", socket_dir);
+  g_autofree gchar *given = g_strjoinv ("\n", world->given + 1);
   g_autofree gchar *name = tps_world_get_name (world, rank);
-  g_auto (GStrv) argv = NULL;
+  g_auto (GStrv) argv = tps_argv_format (
+      "%s\n%s\n--rank=%u\n--master-rank=last\n--master-port=%d\n--job=%s\n--transport=%s\n"
+      "--socket-dir=%s",
+      program, given, rank, world->master_port, world->job, world->transport, socket_dir);
 
-  g_strv_builder_add (builder, program);
-  for (gchar **flag = world->given + 1; *flag != NULL; flag++)
-    g_strv_builder_add (builder, *flag);
-  g_strv_builder_add_many (builder, rank_flag, "--master-rank=last", port_flag, job_flag,
-                           transport_flag, dir_flag, NULL);
-  argv = g_strv_builder_end (builder);
   return tps_supervisor_start (supervisor, name, argv, NULL, NULL, error);
 }
 

@@ -20,14 +20,13 @@ protected:
   Add (const char *system, bool no_warm_up = false)
   {
     TpsTask task = {};
-    task.title = system;
     task.run = Run;
     task.bench = this;
     task.system = const_cast<char *> (system);
     task.no_warm_up = no_warm_up;
     task.warm_up_s = 1;
     task.measured_s = 10;
-    tps_engine_add (engine_, &task);
+    tps_engine_add (engine_, &task, "%s", system);
   }
 
   std::string
@@ -106,7 +105,6 @@ TEST_F (Engine, TheEstimateCountsEveryRunBeforeTheFirst)
 TEST_F (Engine, ProgressOfATaskPredictsTheRemainingTime)
 {
   TpsTask task = {};
-  task.title = "a";
   task.bench = engine_;
   task.run = [] (gpointer engine, gpointer, gpointer, gboolean is_warm_up, GError **) -> gboolean {
     if (is_warm_up)
@@ -114,7 +112,7 @@ TEST_F (Engine, ProgressOfATaskPredictsTheRemainingTime)
     return TRUE;
   };
   tps_engine_begin_row (engine_);
-  tps_engine_add (engine_, &task);
+  tps_engine_add (engine_, &task, "a");
   testing::internal::CaptureStderr ();
   EXPECT_TRUE (tps_engine_run (engine_, nullptr));
   EXPECT_EQ (testing::internal::GetCapturedStderr (), "warm-up: a, step 1 of 2; about 0 s left\n");

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "bench/ddp_rpc/growth.h"
 #include "bench/report/percentile.h"
 
 namespace {

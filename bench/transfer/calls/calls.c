@@ -141,7 +141,8 @@ close_all (GArray *fds)
 }
 
 gint
-tps_transfer_load_idle (const gchar *address, G_GNUC_UNUSED gsize max_bytes)
+tps_transfer_load_idle (const gchar *address, G_GNUC_UNUSED gsize max_bytes,
+                        G_GNUC_UNUSED const gchar *certificate)
 {
   g_autoptr (GArray) fds = g_array_new (FALSE, FALSE, sizeof (gint));
   gchar line[64];
@@ -229,9 +230,7 @@ tps_transfer_idle_start (TpsTransferIdle *idle, TpsSupervisor *supervisor, const
                          const gchar *address, gdouble seconds, GError **error)
 {
   g_autofree gchar *program = tps_bench_find_program ();
-  g_autofree gchar *address_flag = g_strdup_printf ("--address=%s", address);
-  gchar load_flag[] = "--load=idle";
-  gchar *argv[] = { program, load_flag, address_flag, NULL };
+  g_auto (GStrv) argv = tps_argv_format ("%s\n--load=idle\n--address=%s", program, address);
 
   idle->server = server;
   idle->address = address;

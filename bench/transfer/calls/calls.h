@@ -68,6 +68,6 @@ gboolean tps_transfer_idle_measure_beside (TpsTransferIdle *idle, GError **error
 
 /* Runs the child: reads "open N" and "close" from the standard input, and replies "ok" or "error
  * TEXT". Returns the exit status. Blocks. */
-gint tps_transfer_load_idle (const gchar *address, gsize max_bytes);
+gint tps_transfer_load_idle (const gchar *address, gsize max_bytes, const gchar *certificate);
 
 G_END_DECLS

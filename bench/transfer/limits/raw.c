@@ -123,13 +123,15 @@ serve (const gchar *address, gsize max_bytes, gboolean is_shared)
 }
 
 gint
-tps_transfer_serve_raw (const gchar *address, gsize max_bytes)
+tps_transfer_serve_raw (const gchar *address, gsize max_bytes,
+                        G_GNUC_UNUSED const gchar *certificate)
 {
   return serve (address, max_bytes, FALSE);
 }
 
 gint
-tps_transfer_serve_raw_shared (const gchar *address, gsize max_bytes)
+tps_transfer_serve_raw_shared (const gchar *address, gsize max_bytes,
+                               G_GNUC_UNUSED const gchar *certificate)
 {
   return serve (address, max_bytes, TRUE);
 }
@@ -350,13 +352,15 @@ load (const gchar *address, gsize max_bytes, gboolean is_shared)
 }
 
 gint
-tps_transfer_load_raw (const gchar *address, gsize max_bytes)
+tps_transfer_load_raw (const gchar *address, gsize max_bytes,
+                       G_GNUC_UNUSED const gchar *certificate)
 {
   return load (address, max_bytes, FALSE);
 }
 
 gint
-tps_transfer_load_raw_shared (const gchar *address, gsize max_bytes)
+tps_transfer_load_raw_shared (const gchar *address, gsize max_bytes,
+                              G_GNUC_UNUSED const gchar *certificate)
 {
   return load (address, max_bytes, TRUE);
 }
@@ -398,7 +402,8 @@ run_copies (gpointer user_data, const TpsTransferRow *row, gint64 *ns, G_GNUC_UN
 }
 
 gint
-tps_transfer_load_memcpy (G_GNUC_UNUSED const gchar *address, gsize max_bytes)
+tps_transfer_load_memcpy (G_GNUC_UNUSED const gchar *address, gsize max_bytes,
+                          G_GNUC_UNUSED const gchar *certificate)
 {
   g_autoptr (TpsBuffer) from = tps_transfer_pattern_new (max_bytes);
   g_autoptr (TpsBuffer) to = tps_buffer_new (max_bytes);

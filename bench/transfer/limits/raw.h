@@ -25,15 +25,16 @@ typedef struct
 
 /* Run a server or a load generator with sockets. `max_bytes` is the maximum of bytes in flight on a
  * connection. Return the exit status. Block. */
-gint tps_transfer_serve_raw (const gchar *address, gsize max_bytes);
-gint tps_transfer_load_raw (const gchar *address, gsize max_bytes);
+gint tps_transfer_serve_raw (const gchar *address, gsize max_bytes, const gchar *certificate);
+gint tps_transfer_load_raw (const gchar *address, gsize max_bytes, const gchar *certificate);
 
 /* The same with shared memory. */
-gint tps_transfer_serve_raw_shared (const gchar *address, gsize max_bytes);
-gint tps_transfer_load_raw_shared (const gchar *address, gsize max_bytes);
+gint tps_transfer_serve_raw_shared (const gchar *address, gsize max_bytes,
+                                    const gchar *certificate);
+gint tps_transfer_load_raw_shared (const gchar *address, gsize max_bytes, const gchar *certificate);
 
 /* Runs a load generator without a server: one thread that copies the same sizes with memcpy(),
  * twice for an echo. Returns the exit status. Blocks. */
-gint tps_transfer_load_memcpy (const gchar *address, gsize max_bytes);
+gint tps_transfer_load_memcpy (const gchar *address, gsize max_bytes, const gchar *certificate);
 
 G_END_DECLS

@@ -8,16 +8,6 @@
 #include "bench/process/runfiles.h"
 #include "runtime/base/error.h"
 
-struct TpsTransferSystem
-{
-  TpsSupervisor *supervisor;
-  const TpsTransferSystemSpec *spec;
-  TpsTransferSystemOptions options;
-  TpsChild *server, *client;
-  gchar *address;
-  gboolean is_paused;
-};
-
 void
 tps_transfer_times_clear (TpsTransferTimes *times)
 {
@@ -41,23 +31,19 @@ start (const TpsTransferSystem *system, const gchar *role, const gchar *address,
   const gchar *file = spec->script != NULL ? spec->script : spec->program;
   g_autofree gchar *found = file != NULL ? tps_bench_find_file (file, error)
                                          : tps_bench_find_program ();
-  g_autofree gchar *role_flag = g_strdup_printf ("--%s=%s", role, spec->kind);
-  g_autofree gchar *address_flag = g_strdup_printf ("--address=%s", address);
-  g_autofree gchar *bytes_flag = g_strdup_printf ("--bytes=%" G_GSIZE_FORMAT,
-                                                  system->options.max_bytes);
-  g_autofree gchar *certificate_flag = spec->takes_certificate ? g_strdup_printf (
-                                           "--certificate=%s", system->options.certificate)
-                                                               : NULL;
+  g_autofree gchar *bytes = g_strdup_printf ("--bytes=%" G_GSIZE_FORMAT, system->options.max_bytes);
   g_autofree gchar *name = g_strdup_printf ("%s (%s)", spec->name, role);
-  g_autofree gchar *python = g_strdup (tps_bench_find_python ());
-  gchar *argv[] = {
-    python,           found, role_flag, address_flag, !is_peer (spec) ? bytes_flag : NULL,
-    certificate_flag, NULL
-  };
+  gboolean is_encrypted = g_str_equal (spec->transport, "tls");
+  g_auto (GStrv) argv = NULL;
 
   if (found == NULL)
     return NULL;
-  return tps_child_start (system->supervisor, name, spec->script != NULL ? argv : argv + 1, error);
+  argv = tps_argv_format ("%s\n%s\n--%s=%s\n--address=%s\n%s\n%s%s",
+                          spec->script != NULL ? tps_bench_find_python () : "", found, role,
+                          spec->kind, address, is_peer (spec) ? "" : bytes,
+                          is_encrypted ? "--certificate=" : "",
+                          is_encrypted ? system->options.certificate : "");
+  return tps_child_start (system->supervisor, name, argv, error);
 }
 
 static gboolean
@@ -154,24 +140,6 @@ tps_transfer_system_free (TpsTransferSystem *system)
   g_clear_pointer (&system->server, tps_child_free);
   g_free (system->address);
   g_free (system);
-}
-
-const TpsTransferSystemSpec *
-tps_transfer_system_get_spec (const TpsTransferSystem *system)
-{
-  return system->spec;
-}
-
-const gchar *
-tps_transfer_system_get_address (const TpsTransferSystem *system)
-{
-  return system->address;
-}
-
-const TpsChild *
-tps_transfer_system_get_server (const TpsTransferSystem *system)
-{
-  return system->server;
 }
 
 gboolean

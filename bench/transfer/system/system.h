@@ -10,30 +10,35 @@
 
 G_BEGIN_DECLS
 
+/* The flags without which a system is not measured. */
+typedef enum
+{
+  TPS_TRANSFER_WITH_TLS = 1 << 0,
+  TPS_TRANSFER_WITH_PEERS = 1 << 1,
+} TpsTransferNeeds;
+
 /* The description of a system; static. */
 typedef struct
 {
-  const gchar *name;    /* "thriftps", "raw", "libthrift TThreaded" */
-  const gchar *version; /* for reports */
+  const gchar *name; /* "thriftps", "raw", "libthrift TThreaded" */
   /* "tcp", "unix", "tls"; "shm" = a Unix socket with shared memory, or no socket at all */
   const gchar *transport;
+  const gchar *kind;    /* KIND of the flags --serve=KIND and --load=KIND */
+  const gchar *version; /* for reports */
+  /* the duration of one call, and the rate of large calls: typical values, only for estimates */
+  gdouble call_us, gb_per_s;
+  guint needs;           /* TpsTransferNeeds */
+  guint max_connections; /* 0 = any, like the next one */
+  guint max_in_flight;   /* on a connection */
+  gboolean has_no_server;
   const gchar *program; /* a path from the root of the repository; NULL = this program */
   const gchar *script;  /* a Python script, which is used instead of `program`; NULL = none */
-  const gchar *kind;    /* KIND of the flags --serve=KIND and --load=KIND */
-  gboolean has_no_server;
-  gboolean takes_certificate; /* the processes need --certificate=FILE */
-  gboolean is_one_way;        /* cannot run an echo */
+  gboolean is_one_way;  /* cannot run an echo */
   /* the CPU time of its processes is unknown, because they start other processes */
   gboolean has_no_cpu;
   gsize min_bytes;
-  guint max_connections; /* 0 = any, for this field and the next two */
-  guint max_in_flight;
-  gsize max_bytes_in_flight; /* on a connection */
-  /* the duration of one call, and the rate of large calls: typical values, only for estimates */
-  gdouble call_us, gb_per_s;
+  gsize max_bytes_in_flight; /* on a connection; 0 = any */
 } TpsTransferSystemSpec;
-
-typedef struct TpsTransferSystem TpsTransferSystem;
 
 /* The times of one run of a row. */
 typedef struct
@@ -56,6 +61,17 @@ typedef struct
   gsize max_bytes;
 } TpsTransferSystemOptions;
 
+/* A system; read-only for its users. */
+typedef struct
+{
+  TpsSupervisor *supervisor;
+  const TpsTransferSystemSpec *spec;
+  TpsTransferSystemOptions options;
+  TpsChild *server, *client; /* `server` NULL = none */
+  gchar *address;            /* of the server */
+  gboolean is_paused;
+} TpsTransferSystem;
+
 /* Creates a system without processes. `spec` is static. `supervisor` and the strings of `options`
  * are borrowed and must outlive the system. The caller owns the result. */
 TpsTransferSystem *tps_transfer_system_new (TpsSupervisor *supervisor,
@@ -66,15 +82,6 @@ TpsTransferSystem *tps_transfer_system_new (TpsSupervisor *supervisor,
 gboolean tps_transfer_system_start (TpsTransferSystem *system, GError **error);
 /* Closes the pipes to the processes, after which they end, and frees the system. */
 void tps_transfer_system_free (TpsTransferSystem *system);
-
-/* Returns the description of the system. Static. */
-const TpsTransferSystemSpec *tps_transfer_system_get_spec (const TpsTransferSystem *system);
-
-/* Returns the address of the server; NULL if the system has no server. Borrowed. */
-const gchar *tps_transfer_system_get_address (const TpsTransferSystem *system);
-
-/* Returns the server process; NULL if the system has no server. Borrowed. */
-const TpsChild *tps_transfer_system_get_server (const TpsTransferSystem *system);
 
 /* Returns TRUE if the system supports the row. */
 gboolean tps_transfer_system_can_run (const TpsTransferSystem *system, const TpsTransferRow *row);

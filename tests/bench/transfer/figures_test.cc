@@ -10,10 +10,10 @@
 
 namespace {
 
-const TpsTransferSystemSpec kOurs = { .name = "thriftps", .version = "1", .transport = "shm" };
-const TpsTransferSystemSpec kRaw = { .name = "raw", .version = "1", .transport = "shm" };
-const TpsTransferSystemSpec kMemcpy = { .name = "memcpy", .version = "1", .transport = "shm" };
-const TpsTransferSystemSpec kOther = { .name = "raw", .version = "1", .transport = "tcp" };
+const TpsTransferSystemSpec kOurs = { .name = "thriftps", .transport = "shm", .version = "1" };
+const TpsTransferSystemSpec kRaw = { .name = "raw", .transport = "shm", .version = "1" };
+const TpsTransferSystemSpec kMemcpy = { .name = "memcpy", .transport = "shm", .version = "1" };
+const TpsTransferSystemSpec kOther = { .name = "raw", .transport = "tcp", .version = "1" };
 
 class TransferFigures : public testing::Test
 {

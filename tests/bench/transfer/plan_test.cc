@@ -96,15 +96,6 @@ TEST_F (TransferPlan, UsualRowsAreThoseOfTheFigures)
   EXPECT_EQ (options_.run.repeats, 5);
 }
 
-TEST_F (TransferPlan, FullHasTheLargestRowsAndManyConnections)
-{
-  ASSERT_TRUE (Parse ({ "--full" }));
-  std::set<std::string> titles = Titles ();
-  for (const char *title : { "echo 256 MiB", "push 1 KiB x64 /32", "push 256 KiB x32" })
-    EXPECT_EQ (titles.count (title), 1u) << title;
-  EXPECT_EQ (options_.idle, MIN (10000, tps_transfer_options_get_max_idle ()));
-}
-
 TEST_F (TransferPlan, OneRowHasTheValuesOfItsFlags)
 {
   ASSERT_TRUE (
@@ -164,13 +155,6 @@ TEST_F (TransferPlan, PeersAreListedWithTheirTransport)
   EXPECT_EQ (Systems (), std::vector<std::string> { "C GLib tcp" });
 }
 
-TEST_F (TransferPlan, ChunksAreOneSystemMore)
-{
-  ASSERT_TRUE (Parse ({ "--chunks", "--transport=tcp" }));
-  EXPECT_EQ (Systems (),
-             (std::vector<std::string> { "thriftps tcp", "raw tcp", "thriftps-chunks tcp" }));
-}
-
 TEST_F (TransferPlan, NoSystemIsAnError)
 {
   ASSERT_TRUE (Parse ({ "--system=memcpy", "--transport=tcp" }));
@@ -198,9 +182,6 @@ TEST_F (TransferPlan, BadFlagsAreRefusedWithTheExpectedValues)
 TEST_F (TransferPlan, IdleConnectionsNeedCalls)
 {
   EXPECT_FALSE (Parse ({ "--idle=5", "--seconds=0" }));
-  g_clear_error (&error_);
-  ASSERT_TRUE (Parse ({ "--full", "--seconds=0" }));
-  EXPECT_EQ (options_.idle, 0);
 }
 
 TEST_F (TransferPlan, SmallCallsNeedOurServerOverTcp)
@@ -218,7 +199,7 @@ TEST_F (TransferPlan, SmallCallsNeedOurServerOverTcp)
           g_clear_error (&error_);
         }
       ASSERT_TRUE (Parse ({ alone, "--seconds=0" })) << alone;
-      ASSERT_TRUE (Parse ({ alone, "--full" })) << alone;
+      ASSERT_TRUE (Parse ({ alone })) << alone;
       EXPECT_EQ (options_.seconds, 0) << alone;
       EXPECT_EQ (options_.idle, 0) << alone;
     }
@@ -228,7 +209,7 @@ TEST_F (TransferPlan, SmallCallsNeedOurServerOverTcp)
 
 TEST_F (TransferPlan, EverySystemHasAnExpectation)
 {
-  ASSERT_TRUE (Parse ({ "--peers", "--chunks" }));
+  ASSERT_TRUE (Parse ({ "--peers", "--tls" }));
   g_autoptr (GPtrArray) specs = tps_transfer_plan_systems (&options_, &error_);
   TpsTransferRow row = { .op = TPS_TRANSFER_PUSH,
                          .n_bytes = 1 << 20,

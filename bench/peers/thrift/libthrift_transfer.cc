@@ -2,7 +2,7 @@
 
 // Thrift's own C++ library as a peer of //bench:transfer: framed transport, binary protocol.
 //
-//   libthrift_transfer --serve=threaded|nonblocking --address=127.0.0.1:0
+//   libthrift_transfer --serve=threaded --address=127.0.0.1:0
 //   libthrift_transfer --load=... --address=127.0.0.1:PORT
 //
 // The server prints "listening on ADDRESS" and ends at the end of its standard input. The load
@@ -10,13 +10,9 @@
 // connection for each connection of a row.
 
 #include <thrift/TConfiguration.h>
-#include <thrift/concurrency/ThreadFactory.h>
-#include <thrift/concurrency/ThreadManager.h>
 #include <thrift/protocol/TBinaryProtocol.h>
-#include <thrift/server/TNonblockingServer.h>
 #include <thrift/server/TThreadedServer.h>
 #include <thrift/transport/TBufferTransports.h>
-#include <thrift/transport/TNonblockingServerSocket.h>
 #include <thrift/transport/TServerSocket.h>
 #include <thrift/transport/TSocket.h>
 
@@ -123,37 +119,18 @@ protected:
 class Announcer : public server::TServerEventHandler
 {
 public:
-  explicit Announcer (std::shared_ptr<transport::TServerTransport> socket) : socket_ (socket)
+  explicit Announcer (std::shared_ptr<transport::TServerSocket> socket) : socket_ (socket)
   {
   }
   void
   preServe () override
   {
-    auto blocking = std::dynamic_pointer_cast<transport::TServerSocket> (socket_);
-    std::printf ("listening on 127.0.0.1:%d\n", blocking->getPort ());
+    std::printf ("listening on 127.0.0.1:%d\n", socket_->getPort ());
     std::fflush (stdout);
   }
 
 private:
-  std::shared_ptr<transport::TServerTransport> socket_;
-};
-
-class NonblockingAnnouncer : public server::TServerEventHandler
-{
-public:
-  explicit NonblockingAnnouncer (std::shared_ptr<transport::TNonblockingServerSocket> socket)
-      : socket_ (socket)
-  {
-  }
-  void
-  preServe () override
-  {
-    std::printf ("listening on 127.0.0.1:%d\n", socket_->getListenPort ());
-    std::fflush (stdout);
-  }
-
-private:
-  std::shared_ptr<transport::TNonblockingServerSocket> socket_;
+  std::shared_ptr<transport::TServerSocket> socket_;
 };
 
 void
@@ -175,25 +152,6 @@ ServeThreaded ()
       std::make_shared<thriftps::peer::TransferProcessor> (std::make_shared<Handler> ()), socket,
       std::make_shared<LargeFrames> (), std::make_shared<protocol::TBinaryProtocolFactory> ());
   server.setServerEventHandler (std::make_shared<Announcer> (socket));
-  EndWithInput ();
-  server.serve ();
-  return 0;
-}
-
-int
-ServeNonblocking ()
-{
-  auto socket = std::make_shared<transport::TNonblockingServerSocket> ("127.0.0.1", 0);
-  auto workers = concurrency::ThreadManager::newSimpleThreadManager (
-      std::thread::hardware_concurrency ());
-  workers->threadFactory (std::make_shared<concurrency::ThreadFactory> ());
-  workers->start ();
-  server::TNonblockingServer server (
-      std::make_shared<thriftps::peer::TransferProcessor> (std::make_shared<Handler> ()),
-      std::make_shared<protocol::TBinaryProtocolFactory> (), socket, workers);
-  server.setNumIOThreads (std::thread::hardware_concurrency ());
-  server.setMaxFrameSize (kLimit);
-  server.setServerEventHandler (std::make_shared<NonblockingAnnouncer> (socket));
   EndWithInput ();
   server.serve ();
   return 0;
@@ -322,10 +280,8 @@ main (int argc, char **argv)
   GlobalOutput.setOutputFunction ([] (const char *) {});
   if (serve == "threaded")
     return ServeThreaded ();
-  if (serve == "nonblocking")
-    return ServeNonblocking ();
   if (!Flag (argc, argv, "load").empty ())
     return Load (Flag (argc, argv, "address"));
-  std::fprintf (stderr, "libthrift_transfer: --serve=threaded, --serve=nonblocking or --load\n");
+  std::fprintf (stderr, "libthrift_transfer: --serve=threaded or --load\n");
   return 2;
 }
