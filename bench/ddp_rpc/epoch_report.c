@@ -7,7 +7,6 @@
 #include "bench/report/grid.h"
 #include "bench/report/report.h"
 #include "bench/world/peer.h"
-#include "bench/report/percentile.h"
 
 #define EPOCH "epoch_metric,epoch"
 

@@ -5,8 +5,7 @@
 
 #pragma once
 
-#include "bench/report/json_output.h"
-#include "bench/report/results.h"
+#include "bench/report/report.h"
 
 G_BEGIN_DECLS
 

@@ -22,7 +22,6 @@
 #include "bench/process/runfiles.h"
 #include "bench/report/figures.h"
 #include "bench/report/grid.h"
-#include "bench/report/percentile.h"
 #include "bench/served/served.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"

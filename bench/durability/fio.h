@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "bench/process/supervisor.h"
+#include "bench/process/child.h"
 
 G_BEGIN_DECLS
 

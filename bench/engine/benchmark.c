@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "bench/engine/estimate.h"
 #include "bench/process/interrupt.h"
 #include "bench/process/runfiles.h"
 #include "runtime/base/error.h"

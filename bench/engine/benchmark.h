@@ -6,7 +6,7 @@
 
 #include "bench/engine/engine.h"
 #include "bench/process/flags.h"
-#include "bench/process/supervisor.h"
+#include "bench/process/child.h"
 #include "bench/report/figures.h"
 #include "bench/report/json_output.h"
 

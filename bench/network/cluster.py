@@ -143,10 +143,9 @@ class Cluster:
         return Role(hostname, self.folder, stdout,
                     ["ip", *self._network.command(host, hostname, *argv)])
 
-    def start(self, number, name, *argv, output=None):
-        """Runs a program on host `number`, from 1; the master's is the last. `output`: a file for
-        its stdout."""
-        role = self._run(self._hosts[number - 1], name, output or subprocess.DEVNULL, *argv)
+    def start(self, number, name, *argv):
+        """Runs a program on host `number`, from 1; the master's is the last."""
+        role = self._run(self._hosts[number - 1], name, subprocess.DEVNULL, *argv)
         self._roles.append(role)
         return role
 

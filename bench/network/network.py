@@ -30,7 +30,6 @@ import network_report
 # In the runfiles, next to Bazel's own files.
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM = os.path.join(ROOT, "bench/parameter_server/parameter_server")
-RAW_LINK = os.path.join(ROOT, "bench/network/raw_link.py")
 RELAY = os.path.join(ROOT, "bench/network/relay")
 
 HOOKS = {"rpc": "rpc_hook", "sparse_rpc": "sparse_rpc_hook", "allreduce": "allreduce_hook",
@@ -44,8 +43,6 @@ SKIPPED = 3
 STEP_BYTES = 37e6
 SHARES = {"none": 1, "fp16": 0.5, "bf16": 0.5, "topk": 0.15}
 START_S = 2.5
-
-RAW_S = 0.5  # seconds of plain TCP before the cases of a rate
 
 Case = collections.namedtuple("Case", "rate hook compress servers delay_ms loss")
 Measured = collections.namedtuple("Measured", "case steps_ms n_bytes bound_ms link_ms")
@@ -197,19 +194,6 @@ class Worlds:
                              "backward_metric,backward")]
         return forward, backward, max(whole - forward - backward, 0)
 
-    def measure_raw(self, rate, show):
-        """Bytes per second that plain TCP reaches, in each direction at the same time."""
-        links = cluster.Links(rate, 0, 0, self._flags.congestion)
-        with cluster.Cluster(2, links, RELAY) as hosts:
-            path = os.path.join(hosts.folder, "raw")
-            with open(path, "wb") as file:
-                for number, role in ((1, "listen"), (2, "connect")):
-                    hosts.start(number, role, sys.executable, RAW_LINK, role, "10.99.0.1", "29500",
-                                str(int(rate / 8 * RAW_S)), output=file)
-                hosts.wait(show)
-            with open(path, encoding="ascii") as file:
-                return min(float(line) for line in file)
-
     def measure(self, case, show):
         """(steps in ms, bytes of a step at the busiest end of a link) of a world."""
         n_trainers = self._flags.trainers
@@ -276,7 +260,6 @@ def run(flags):
     network_report.say("compute without a network; about %d s for all %d cases"
                        % (progress.get_left_s(), len(cases)))
     compute = worlds.measure_compute(check_interrupt)
-    raw = {rate: worlds.measure_raw(rate, check_interrupt) for rate in flags.rates}
     measured = []
     for case in cases:
         name = network_report.name_case(case)
@@ -286,7 +269,7 @@ def run(flags):
         measured.append(weigh(case, steps, n_bytes, compute))
         progress.end()
     network_report.say("")
-    return network_report.Results(worlds.about, compute, raw, measured)
+    return network_report.Results(worlds.about, compute, measured)
 
 
 def weigh(case, steps_ms, n_bytes, compute):

@@ -7,9 +7,9 @@ import os
 import statistics
 import sys
 
-# about: version and host of the JSON; compute: ms of forward, backward and optimizer; raw: bytes
-# per second for each rate; measured: a network.Measured for each case.
-Results = collections.namedtuple("Results", "about compute raw measured")
+# about: version and host of the JSON; compute: ms of forward, backward and optimizer; measured: a
+# network.Measured for each case.
+Results = collections.namedtuple("Results", "about compute measured")
 
 HEAD = ("link", "hook", "compress", "servers", "p50 ms", "p95 ms", "MB/step", "link ms", "bound ms",
         "p50/bound", "gain")
@@ -83,8 +83,6 @@ def make_rows(measured):
 def print_table(results):
     print("compute without a network: forward %.1f ms, backward %.1f ms, optimizer %.1f ms"
           % results.compute)
-    print("plain TCP, both directions at once, of the rate: " + ", ".join(
-        "%s %.2f" % (name_rate(rate), n_bytes * 8 / rate) for rate, n_bytes in results.raw.items()))
     print("bound = forward + optimizer + max (backward, link); MB/step and link: the busiest end of"
           " a link, its busier direction; gain: the step of none / this step\n")
     print((FORMAT % HEAD).rstrip())
@@ -106,8 +104,6 @@ def _ratio(name, ours, peer):
 def write_json(flags, results):
     figures = [_figure(name, "ms", [value]) for name, value in
                zip(("forward", "backward", "optimizer"), results.compute)]
-    figures += [_figure("plain TCP, " + name_rate(rate), "MB/s", [n_bytes / 1e6])
-                for rate, n_bytes in results.raw.items()]
     ratios = []
     for one in results.measured:
         name, p50 = name_case(one.case), percentile(one.steps_ms, 50)

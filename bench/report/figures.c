@@ -4,7 +4,6 @@
 
 #include <math.h>
 
-#include "bench/report/percentile.h"
 
 #define LABEL_COLUMNS 46
 

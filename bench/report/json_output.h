@@ -80,6 +80,11 @@ gchar *tps_bench_describe_host (void);
  * unknown. */
 guint64 tps_bench_get_available_bytes (void);
 
+/* Returns a percentile (`percent` is 0 to 100) of `values`, an array of gdouble in any order.
+ * Interpolates linearly between the two nearest values, as numpy.percentile does. Returns NAN if
+ * there are no values. Thread: any. */
+gdouble tps_percentile (const GArray *values, gdouble percent);
+
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsBenchOutput, tps_bench_output_clear)
 
 G_END_DECLS

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "bench/engine/benchmark.h"
-#include "bench/report/results.h"
+#include "bench/report/report.h"
 #include "bench/world/world.h"
 #include "plugin/client/client.h"
 #include "runtime/tensor/train_plan.h"

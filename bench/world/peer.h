@@ -10,7 +10,7 @@
 #pragma once
 
 #include "bench/process/child.h"
-#include "bench/report/results.h"
+#include "bench/report/report.h"
 
 G_BEGIN_DECLS
 

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "bench/engine/estimate.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/report/percentile.h"
+#include "bench/report/json_output.h"
 
 namespace {
 

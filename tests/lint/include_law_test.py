@@ -131,7 +131,7 @@ LAYERS = (
     "bench/python bench/tenants",
     "bench/network",
     "bench/transfer/system",
-    "bench/transfer/limits",
+    "bench/transfer/limits bench/peers/thrift",
     "bench/transfer/calls bench/transfer/tls",
     "bench/transfer/figures",
     "bench/transfer",

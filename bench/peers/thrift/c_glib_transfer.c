@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <arpa/inet.h>
@@ -30,6 +29,9 @@
 #include <thrift/c_glib/transport/thrift_server_socket.h>
 #include <thrift/c_glib/transport/thrift_socket.h>
 
+#include "bench/transfer/system/row.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 #include "tps_peer_transfer.h"
 
 #define LIMIT (1 << 30) /* bytes of a message or a frame */
@@ -165,8 +167,7 @@ large_frames_factory_init (G_GNUC_UNUSED LargeFramesFactory *factory)
 static gpointer
 end_with_input (G_GNUC_UNUSED gpointer data)
 {
-  while (getchar () != EOF)
-    continue;
+  tps_transfer_wait_for_end ();
   _exit (0);
 }
 
@@ -191,6 +192,7 @@ static gint
 serve (void)
 {
   gint port = find_port ();
+  g_autofree gchar *address = NULL;
   g_autoptr (GError) error = NULL;
   GObject *limits = G_OBJECT (make_limits ());
   GObject *processor = g_object_new (TPS_PEER_TYPE_TRANSFER_PROCESSOR, "handler",
@@ -204,8 +206,8 @@ serve (void)
       "input_protocol_factory", g_object_new (THRIFT_TYPE_BINARY_PROTOCOL_FACTORY, NULL),
       "output_protocol_factory", g_object_new (THRIFT_TYPE_BINARY_PROTOCOL_FACTORY, NULL), NULL);
 
-  printf ("listening on 127.0.0.1:%d\n", port);
-  fflush (stdout);
+  address = g_strdup_printf ("127.0.0.1:%d", port);
+  tps_transfer_announce (address);
   g_thread_unref (g_thread_new ("input", end_with_input, NULL));
   thrift_server_serve (THRIFT_SERVER (server), &error);
   fprintf (stderr, "c_glib_transfer: %s\n", error != NULL ? error->message : "ended");
@@ -231,64 +233,42 @@ open_patiently (ThriftTransport *transport, GError **error)
   return FALSE;
 }
 
-typedef struct
-{
-  gchar op[8];
-  gsize n_bytes;
-  guint n_connections, n_in_flight, n_calls;
-} Row;
-
-static gint64
-now_ns (void)
-{
-  struct timespec now;
-
-  clock_gettime (CLOCK_MONOTONIC, &now);
-  return (gint64) now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static gboolean
-call (TpsPeerTransferIf *client, const Row *row, TpsPeerTensor *tensor, GError **error)
+call (TpsPeerTransferIf *client, const TpsTransferRow *row, TpsPeerTensor *tensor, GError **error)
 {
   g_autoptr (GObject) answer = g_object_new (TPS_PEER_TYPE_TENSOR, NULL);
   TpsPeerTensor *result = TPS_PEER_TENSOR (answer);
   gboolean ok;
 
-  if (strcmp (row->op, "push") == 0)
+  if (row->op == TPS_TRANSFER_PUSH)
     return tps_peer_transfer_if_push (client, tensor, error);
-  if (strcmp (row->op, "pull") == 0)
+  if (row->op == TPS_TRANSFER_PULL)
     ok = tps_peer_transfer_if_pull (client, &result, (gint64) row->n_bytes, error);
   else
     ok = tps_peer_transfer_if_echo (client, &result, tensor, error);
-  return ok && result->data != NULL && result->data->len == row->n_bytes;
+  if (ok && (result->data == NULL || result->data->len != row->n_bytes))
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "a wrong reply");
+  return ok && *error == NULL;
 }
 
-static void
-run_row (TpsPeerTransferIf *client, const Row *row)
+static gint64
+run_row (gpointer client, const TpsTransferRow *row, gint64 *ns, GError **error)
 {
   g_autoptr (GObject) object = g_object_new (TPS_PEER_TYPE_TENSOR, NULL);
-  g_autofree gint64 *ns = g_new0 (gint64, row->n_calls);
   g_autofree guint8 *zeros = g_malloc0 (row->n_bytes);
-  g_autoptr (GError) error = NULL;
   gint64 start_ns;
 
   fill_tensor (TPS_PEER_TENSOR (object), zeros, (guint) row->n_bytes);
-  start_ns = now_ns ();
+  start_ns = tps_clock_now_ns ();
   for (guint i = 0; i < row->n_calls; i++)
     {
-      gint64 before_ns = now_ns ();
+      gint64 before_ns = tps_clock_now_ns ();
 
-      if (!call (client, row, TPS_PEER_TENSOR (object), &error))
-        {
-          printf ("error %s\n", error != NULL ? error->message : "a wrong reply");
-          return;
-        }
-      ns[i] = now_ns () - before_ns;
+      if (!call (client, row, TPS_PEER_TENSOR (object), error))
+        return -1;
+      ns[i] = tps_clock_now_ns () - before_ns;
     }
-  printf ("ok %.9f", (gdouble) (now_ns () - start_ns) / 1e9);
-  for (guint i = 0; i < row->n_calls; i++)
-    printf (" %" G_GINT64_FORMAT, ns[i]);
-  printf ("\n");
+  return tps_clock_now_ns () - start_ns;
 }
 
 static gint
@@ -303,26 +283,10 @@ load (const gchar *address)
   GObject *client = g_object_new (TPS_PEER_TYPE_TRANSFER_CLIENT, "input_protocol", protocol,
                                   "output_protocol", protocol, NULL);
   g_autoptr (GError) error = NULL;
-  gchar line[256];
 
-  if (!open_patiently (THRIFT_TRANSPORT (transport), &error))
-    {
-      fprintf (stderr, "c_glib_transfer: %s\n", error->message);
-      return 1;
-    }
-  while (fgets (line, sizeof line, stdin) != NULL)
-    {
-      Row row;
-
-      if (sscanf (line, "%7s %" G_GSIZE_FORMAT " %u %u %u", row.op, &row.n_bytes,
-                  &row.n_connections, &row.n_in_flight, &row.n_calls)
-          == 5)
-        run_row (TPS_PEER_TRANSFER_IF (client), &row);
-      else
-        printf ("error not a row\n");
-      fflush (stdout);
-    }
-  return 0;
+  if (open_patiently (THRIFT_TRANSPORT (transport), &error))
+    return tps_transfer_serve_rows (run_row, TPS_PEER_TRANSFER_IF (client));
+  return tps_transfer_fail (error);
 }
 
 static const gchar *

@@ -16,27 +16,25 @@
 #include <thrift/transport/TServerSocket.h>
 #include <thrift/transport/TSocket.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <iostream>
 #include <limits>
 #include <memory>
 #include <mutex>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "Transfer.h"
+#include "bench/transfer/system/row.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 namespace {
 
 using namespace apache::thrift;
 using thriftps::peer::Tensor;
 using thriftps::peer::TransferClient;
-using Clock = std::chrono::steady_clock;
 
 constexpr int kLimit = std::numeric_limits<int>::max ();
 
@@ -125,8 +123,7 @@ public:
   void
   preServe () override
   {
-    std::printf ("listening on 127.0.0.1:%d\n", socket_->getPort ());
-    std::fflush (stdout);
+    tps_transfer_announce (("127.0.0.1:" + std::to_string (socket_->getPort ())).c_str ());
   }
 
 private:
@@ -137,9 +134,7 @@ void
 EndWithInput ()
 {
   std::thread ([] {
-    while (std::getchar () != EOF)
-      {
-      }
+    tps_transfer_wait_for_end ();
     std::_Exit (0);
   }).detach ();
 }
@@ -173,92 +168,65 @@ struct Connection
   std::unique_ptr<TransferClient> client;
 };
 
-struct Row
-{
-  std::string op;
-  size_t n_bytes;
-  size_t n_connections;
-  size_t n_in_flight;
-  size_t n_calls;
-};
-
 void
-Call (TransferClient &client, const Row &row, const Tensor &tensor)
+Call (TransferClient &client, const TpsTransferRow *row, const Tensor &tensor)
 {
   Tensor answer;
-  if (row.op == "push")
+  if (row->op == TPS_TRANSFER_PUSH)
     client.push (tensor);
-  else if (row.op == "pull")
-    client.pull (answer, static_cast<int64_t> (row.n_bytes));
+  else if (row->op == TPS_TRANSFER_PULL)
+    client.pull (answer, static_cast<int64_t> (row->n_bytes));
   else
     client.echo (answer, tensor);
-  if (row.op != "push" && answer.data.size () != row.n_bytes)
+  if (row->op != TPS_TRANSFER_PUSH && answer.data.size () != row->n_bytes)
     throw std::runtime_error ("a wrong reply");
 }
 
-void
-RunRow (const Row &row, std::vector<Connection> &connections)
-{
-  std::vector<std::vector<int64_t>> ns (row.n_connections);
-  std::vector<std::string> errors (row.n_connections);
-  std::vector<std::thread> threads;
-  const Tensor tensor = TensorOf (row.op == "pull" ? 0 : row.n_bytes);
-  const auto start = Clock::now ();
-  for (size_t i = 0; i < row.n_connections; i++)
-    threads.emplace_back ([&, i] {
-      const size_t n = row.n_calls / row.n_connections + (i < row.n_calls % row.n_connections);
-      try
-        {
-          for (size_t j = 0; j < n; j++)
+// Each row needs new connections, see LargeSockets. `user_data` is the address.
+gint64
+RunRow (gpointer user_data, const TpsTransferRow *row, gint64 *ns, GError **error)
+try
+  {
+    std::vector<Connection> connections;
+    std::vector<std::string> errors (row->n_connections);
+    std::vector<std::thread> threads;
+    const Tensor tensor = TensorOf (row->op == TPS_TRANSFER_PULL ? 0 : row->n_bytes);
+    while (connections.size () < row->n_connections)
+      connections.emplace_back (*static_cast<std::string *> (user_data));
+    const gint64 start_ns = tps_clock_now_ns ();
+    for (guint i = 0; i < row->n_connections; i++)
+      {
+        const guint n = row->n_calls / row->n_connections + (i < row->n_calls % row->n_connections);
+        threads.emplace_back ([&, i, n, ns] {
+          try
             {
-              const auto before = Clock::now ();
-              Call (*connections[i].client, row, tensor);
-              ns[i].push_back (std::chrono::nanoseconds (Clock::now () - before).count ());
+              for (guint j = 0; j < n; j++)
+                {
+                  const gint64 before_ns = tps_clock_now_ns ();
+                  Call (*connections[i].client, row, tensor);
+                  ns[j] = tps_clock_now_ns () - before_ns;
+                }
             }
-        }
-      catch (const std::exception &error)
-        {
-          errors[i] = error.what ();
-        }
-    });
-  for (std::thread &thread : threads)
-    thread.join ();
-  const std::chrono::duration<double> span = Clock::now () - start;
-  for (const std::string &error : errors)
-    if (!error.empty ())
-      throw std::runtime_error (error);
-  std::printf ("ok %.9f", span.count ());
-  for (const auto &times : ns)
-    for (const int64_t time : times)
-      std::printf (" %lld", static_cast<long long> (time));
-  std::printf ("\n");
-}
-
-int
-Load (const std::string &address)
-{
-  std::vector<Connection> connections;
-  std::string line;
-  while (std::getline (std::cin, line))
-    {
-      Row row;
-      std::istringstream in (line);
-      in >> row.op >> row.n_bytes >> row.n_connections >> row.n_in_flight >> row.n_calls;
-      try
-        {
-          connections.clear (); // each row needs new connections, see LargeSockets
-          while (connections.size () < row.n_connections)
-            connections.emplace_back (address);
-          RunRow (row, connections);
-        }
-      catch (const std::exception &error)
-        {
-          std::printf ("error %s\n", error.what ());
-        }
-      std::fflush (stdout);
-    }
-  return 0;
-}
+          catch (const std::exception &failure)
+            {
+              errors[i] = failure.what ();
+            }
+        });
+        ns += n;
+      }
+    for (std::thread &thread : threads)
+      thread.join ();
+    const gint64 span_ns = tps_clock_now_ns () - start_ns;
+    for (const std::string &failure : errors)
+      if (!failure.empty ())
+        throw std::runtime_error (failure);
+    return span_ns;
+  }
+catch (const std::exception &failure)
+  {
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "%s", failure.what ());
+    return -1;
+  }
 
 std::string
 Flag (int argc, char **argv, const std::string &name)
@@ -281,7 +249,10 @@ main (int argc, char **argv)
   if (serve == "threaded")
     return ServeThreaded ();
   if (!Flag (argc, argv, "load").empty ())
-    return Load (Flag (argc, argv, "address"));
+    {
+      std::string address = Flag (argc, argv, "address");
+      return tps_transfer_serve_rows (RunRow, &address);
+    }
   std::fprintf (stderr, "libthrift_transfer: --serve=threaded or --load\n");
   return 2;
 }

@@ -2,7 +2,7 @@
 
 #include "bench/transfer/figures/transfer_figures.h"
 
-#include "bench/report/percentile.h"
+#include "bench/report/json_output.h"
 #include "bench/transfer/calls/calls.h"
 
 #define OURS "thriftps"

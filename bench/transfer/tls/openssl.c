@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "bench/process/child.h"
-#include "bench/process/supervisor.h"
 #include "bench/transfer/limits/stream.h"
 #include "bench/transfer/system/row.h"
 #include "runtime/base/error.h"

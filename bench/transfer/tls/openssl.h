@@ -6,7 +6,7 @@
 
 #include <glib.h>
 
-#include "bench/process/supervisor.h"
+#include "bench/process/child.h"
 
 G_BEGIN_DECLS
 

@@ -55,7 +55,6 @@ class Network(unittest.TestCase):
         figures = {figure["name"]: figure for figure in output["figures"]}
         ratios = {ratio["name"]: ratio for ratio in output["ratios"]}
         compute = {name: figures[name]["p50"] for name in ("forward", "backward", "optimizer")}
-        self.assertGreater(figures["plain TCP, 1gbit"]["p50"], 1)
         for hook in ("rpc", "allreduce"):
             for compress in ("none", "fp16"):
                 name = "%s, %s, 1gbit" % (hook, compress)
