@@ -262,7 +262,7 @@ class Results(TestCase):
             self.assertEqual(self.run_results(self.path("run.json")).returncode, 0)
             self.assertEqual(sorted(self.read_rows()), [
                 "by hand `--a=1` | New | c0 | 1 | 2 | 0.5 | 2",
-                "push `--a=1` | New | c1 | 3 |  |  | ",
+                "push `--a=1` | New | c1 | 3 | | |",
                 "push | Old | c0 | 1 | 2 | 0.5 | 2"])
 
     def test_a_run_on_an_unknown_processor_is_refused(self):
