@@ -132,8 +132,7 @@ system_start (TpsSupervisor *supervisor, Kind kind, guint size, const gchar *sto
 
 /* -- orders -- */
 
-/* Returns the seconds of one all-reduce of `n_bytes`, a mean over all calls, on the slowest rank;
- * negative with an error. */
+/* Returns the mean seconds of an all-reduce of `n_bytes` on the slowest rank; -1 with an error. */
 static gdouble
 system_run (System *system, gsize n_bytes, guint n_calls, GError **error)
 {

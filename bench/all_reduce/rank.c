@@ -236,8 +236,7 @@ sum (Rank *rank, gfloat *data, gsize n_elems, GError **error)
   return FALSE;
 }
 
-/* Times `n_calls` sums of zeros: zeros stay zeros in repeated sums. The ranks first meet in a sum
- * of one element. */
+/* Times `n_calls` sums of zeros, which stay zeros. The ranks first meet in a sum of one element. */
 static gint64
 run_timed (Rank *rank, gfloat *data, gsize n_elems, guint n_calls, GError **error)
 {

@@ -96,8 +96,7 @@ parse (Options *o, gint argc, gchar **argv, GError **error)
 
 /* -- the log of the original, "HH:MM:SS text", on stderr -- */
 
-/* Writes one line with a single write(), because all roles write to the same terminal. Errors are
- * ignored. Thread: any. */
+/* Writes a line with one write(): all roles share a terminal. Ignores errors. Thread: any. */
 static void G_GNUC_PRINTF (1, 2) log_line (const gchar *format, ...)
 {
   g_autoptr (GDateTime) now = g_date_time_new_now_local ();

@@ -161,8 +161,8 @@ check_names (Options *o, GError **error)
 
 #define ON_HOST "/host"
 
-/* Chooses the place of the tables of this server. INVALID_ARGUMENT (the CPU with the suffix /host).
- * */
+/* Chooses the place of this server's tables. Errors: INVALID_ARGUMENT (the CPU with the suffix
+ * /host). */
 static gboolean
 choose_table_place (const Options *o, TpsTablePlace *place, GError **error)
 {
@@ -182,8 +182,7 @@ choose_table_place (const Options *o, TpsTablePlace *place, GError **error)
   return FALSE;
 }
 
-/* Returns TRUE if this process runs a role of this kind. All roles of a launcher run on its
- * host. */
+/* Returns TRUE if this process runs such a role. All roles of a launcher run on its host. */
 static gboolean
 is_here (const Options *o, TpsWorldKind kind)
 {
@@ -311,8 +310,7 @@ fill_server (gpointer user_data, G_GNUC_UNUSED guint server, TpsPluginOptions *o
   return TRUE;
 }
 
-/* Creates the table of a server. Each server has its own seed, so its table is another function of
- * the ids. */
+/* Creates the table of a server. Servers have different seeds, and therefore different rows. */
 static gboolean
 create_table (const Work *work, TpsClient *client, guint server, GError **error)
 {

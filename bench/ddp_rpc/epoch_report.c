@@ -50,8 +50,7 @@ count_trainers (TpsBenchResults *results)
   return tps_bench_results_get_outcomes (results)->len;
 }
 
-/* Returns the samples per second of a trainer in one pass, or in all passes (`pass` -1). NAN
- * without epochs. */
+/* Returns a trainer's samples per second in a pass, or in all (`pass` -1). NAN without epochs. */
 static gdouble
 get_rate (TpsBenchResults *results, const TpsBenchOutcome *trainer, gint pass)
 {
@@ -268,8 +267,7 @@ tps_growth_clear (TpsGrowth *growth)
   g_clear_pointer (&growth->skipped, g_free);
 }
 
-/* Returns the times of the epochs of all trainers in one pass, which may be none. The caller owns
- * the result. */
+/* Returns the times of the epochs of all trainers in a pass. The caller owns the result. */
 static GArray *
 dup_epochs (TpsBenchResults *results, guint pass, guint n_passes)
 {

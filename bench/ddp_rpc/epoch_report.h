@@ -13,16 +13,13 @@ G_BEGIN_DECLS
  * p99. The caller owns the result. */
 gchar *tps_epoch_report_format_rates (TpsBenchResults *results);
 
-/* Formats our medians over the passes next to those of each peer (of TpsPeer). The caller owns the
- * result. */
+/* Formats our medians over the passes beside those of each TpsPeer. The caller owns the result. */
 gchar *tps_epoch_report_format_ratios (TpsBenchResults *ours, GPtrArray *peers);
 
-/* Adds the figures "epoch" and "samples/s" of our run and of each peer, all other measurements, and
- * the ratios. */
+/* Adds the figures "epoch" and "samples/s" of all systems, other measurements, and ratios. */
 void tps_epoch_report_add_output (TpsBenchResults *ours, GPtrArray *peers, TpsBenchOutput *output);
 
-/* Returns the samples per second of all trainers together in each pass, an array of gdouble. The
- * caller owns the result. */
+/* Returns the samples per second (gdouble) of all trainers in each pass. The caller owns it. */
 GArray *tps_epoch_report_list_rates (TpsBenchResults *results);
 
 /* -- tables of growing sizes, one size for each pass -- */
@@ -39,8 +36,7 @@ typedef struct
 void tps_growth_init (TpsGrowth *growth, gsize bytes_a_row, gsize available_bytes);
 void tps_growth_clear (TpsGrowth *growth);
 
-/* Formats a row for each size: the samples per second and the times of epochs of its pass. The
- * caller owns the result. */
+/* Formats a row for each size: samples/s and times of epochs. The caller owns the result. */
 gchar *tps_growth_format (const TpsGrowth *growth, TpsBenchResults *results);
 
 /* Adds a figure "epoch, N rows" for each size, and the sizes that are left out. */

@@ -57,8 +57,7 @@ tps_click_batch_clear (TpsClickBatch *batch)
 
 /* -- synthetic log -- */
 
-/* The weights of the logistic model. They give a click rate of about one quarter, as in the data of
- * Criteo. */
+/* The weights of the logistic model. They give a click rate of a quarter, as in Criteo's data. */
 #define BIAS (-1.3)
 #define DENSE_WEIGHT 0.15
 #define ID_WEIGHT 0.6

@@ -12,8 +12,7 @@ G_BEGIN_DECLS
 
 /* -- click batch -- */
 
-/* Samples of a click log in the shape of the public Criteo data: 13 dense features, and ids of 26
- * tables. */
+/* Samples in the shape of the public Criteo data: 13 dense features, and ids of 26 tables. */
 
 #define TPS_CLICK_DENSE 13
 #define TPS_CLICK_TABLES 26
@@ -42,8 +41,7 @@ typedef struct
   gint64 *ids[TPS_CLICK_TABLES]; /* [n_samples, bag_length] of each table, in [0, rows) */
 } TpsClickBatch;
 
-/* tps_click_batch_init() allocates the arrays, which the caller must fill. tps_click_batch_clear()
- * frees them. */
+/* tps_click_batch_init() allocates the arrays for the caller to fill, and _clear() frees them. */
 void tps_click_batch_init (TpsClickBatch *batch, const TpsClickShape *shape, gsize n_samples);
 void tps_click_batch_clear (TpsClickBatch *batch);
 
@@ -62,8 +60,7 @@ typedef struct
   TpsZipf zipf[TPS_CLICK_TABLES];
 } TpsSyntheticLog;
 
-/* Initialises the log in the caller's storage. `shape` is copied. `exponent` is ignored for uniform
- * ids. */
+/* Initialises the log. `shape` is copied. `exponent` is ignored for uniform ids. */
 void tps_synthetic_log_init (TpsSyntheticLog *log, const TpsClickShape *shape, gint64 seed,
                              gboolean is_uniform, gdouble exponent);
 

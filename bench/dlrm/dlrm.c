@@ -31,10 +31,9 @@
 #define SERVERS "servers"
 #define LOCAL "local"
 
-/* The largest difference between the predictions of two systems, in log loss and in AUC. Sums of
- * floats in another order differ by rounding, and training enlarges such differences slowly. With
- * optimizers other than SGD, the result also depends on the order in which the pushes of several
- * trainers arrive. */
+/* The largest difference between the predictions of two systems, in log loss and in AUC. Sums in
+ * another order differ by rounding, and training enlarges such differences. With optimizers other
+ * than SGD, the order of the pushes of several trainers matters, too. */
 #define TOLERANCE 1e-3
 #define TOLERANCE_OF_ORDER 2e-2
 
@@ -166,8 +165,7 @@ run_steps (const Dlrm *bench, System *system, guint n_steps, TpsDlrmPass *pass, 
 #define DIVIDED_ROWS 1000 /* tables with fewer rows are on one server */
 #define FILL_NS (G_GINT64_CONSTANT (600) * 1000000000)
 
-/* Creates the tables. Large tables are divided over all servers by hash; each small table is on one
- * server. */
+/* Creates the tables: large ones on all servers, by hash; each small one on one server. */
 static gboolean
 create_tables (const Dlrm *bench, GError **error)
 {
@@ -234,8 +232,7 @@ add_up (const GArray *samples)
   return sum;
 }
 
-/* Formats the percentiles of all phases of our trainers, and the share of each phase in the total
- * time of all steps. */
+/* Formats the percentiles of our trainers' phases, and their shares of the time of all steps. */
 static gchar *
 format_phases (const TpsFigures *figures)
 {
@@ -307,8 +304,7 @@ join_numbers (const TpsClickShape *shape, gboolean is_rows)
   return g_string_free (text, FALSE);
 }
 
-/* Starts the next rank. Returns its first line; NULL with an error if it exits first. The caller
- * owns the result. */
+/* Starts the next rank. Returns its first line, which the caller owns; NULL with an error. */
 static gchar *
 start_rank (Dlrm *bench, System *peer, GError **error)
 {
@@ -339,8 +335,7 @@ start_rank (Dlrm *bench, System *peer, GError **error)
   return line;
 }
 
-/* Starts a peer, or sets the reason why it cannot run on this machine. Returns FALSE if the run
- * cannot continue. */
+/* Starts a peer, or sets the reason why it cannot run here. Returns FALSE if the run must end. */
 static gboolean
 start_peer (Dlrm *bench, System *peer, GError **error)
 {
@@ -473,8 +468,7 @@ check_close (gdouble tolerance, const gchar *quality, const GArray *ours, const 
   return FALSE;
 }
 
-/* Compares the systems after both have finished the round. Stale rows may cause larger differences,
- * which are not checked. */
+/* Compares the systems after a round. Stale rows may cause larger differences: no check. */
 static gboolean
 check_quality (const Dlrm *bench, GError **error)
 {

@@ -39,8 +39,7 @@ typedef struct
   TpsClickShape shape;
 } TpsDlrmOptions;
 
-/* Parses the command line, sets defaults and checks the values. Errors: INVALID_ARGUMENT, with the
- * name of the flag. */
+/* Parses the command line, sets defaults and checks the values. Errors: INVALID_ARGUMENT. */
 gboolean tps_dlrm_options_parse (TpsDlrmOptions *options, gint argc, gchar **argv, GError **error);
 /* Frees the strings. */
 void tps_dlrm_options_clear (TpsDlrmOptions *options);
@@ -56,8 +55,7 @@ void tps_dlrm_options_init_log (const TpsDlrmOptions *options, TpsSyntheticLog *
 
 /* -- table names -- */
 
-/* The names and specifications of the tables, which are the same on servers and in the single
- * process. */
+/* The names and specifications of the tables, on servers and in the single process. */
 
 /* Returns the name of a table. Static. */
 const gchar *tps_dlrm_table_name (guint table);

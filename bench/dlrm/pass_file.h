@@ -8,8 +8,6 @@
 
 #include "bench/dlrm/quality.h"
 
-G_BEGIN_DECLS
-
 /* The phases of a step. */
 typedef enum
 {
@@ -43,5 +41,3 @@ gboolean tps_dlrm_pass_write (const TpsDlrmPass *pass, const gchar *path, GError
 gboolean tps_dlrm_pass_take (TpsDlrmPass *pass, const gchar *path, guint n_steps, GError **error);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsDlrmPass, tps_dlrm_pass_clear)
-
-G_END_DECLS

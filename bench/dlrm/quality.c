@@ -32,8 +32,7 @@ compare (gconstpointer a, gconstpointer b)
   return (first > second) - (first < second);
 }
 
-/* Counts the pairs of a click and another sample that are in order. Groups of equal logits are
- * visited in ascending order. */
+/* Counts the pairs of a click and another sample in order, by ascending groups of equal logits. */
 gdouble
 tps_quality_get_auc (GArray *predictions)
 {

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The quality of predictions. Each prediction was made before the model was trained on its
- * sample. */
+/* The quality of predictions, made before the model was trained on their samples. */
 
 #pragma once
 
@@ -16,8 +15,7 @@ typedef struct
   gdouble label; /* 0 or 1 */
 } TpsPrediction;
 
-/* Returns the mean binary cross-entropy in nats; NAN without predictions. `predictions` is an array
- * of TpsPrediction. */
+/* Returns the mean binary cross-entropy of `predictions` (TpsPrediction); NAN without any. */
 gdouble tps_quality_get_log_loss (const GArray *predictions);
 
 /* Returns the area under the ROC curve. This is the probability that a click has a larger logit

@@ -67,8 +67,7 @@ on_done (gpointer user_data, const GError *error)
   tps_mutex_unlock (&meeting->lock);
 }
 
-/* Announces that this trainer has reached the point. The previous meeting must have ended. Does not
- * block. */
+/* Announces, without blocking, that this trainer is at the point, after the previous meeting. */
 static void
 meeting_arrive (Meeting *meeting)
 {
@@ -79,8 +78,7 @@ meeting_arrive (Meeting *meeting)
   meeting->group->ops->all_reduce_f32 (meeting->group, &meeting->number, 1, on_done, meeting);
 }
 
-/* Waits until all trainers have reached the point. Returns TRUE at once if this trainer has not
- * announced itself. */
+/* Waits until all trainers have reached the point; not if this one has not announced itself. */
 static gboolean
 meeting_wait (Meeting *meeting, GError **error)
 {
@@ -98,8 +96,7 @@ meeting_wait (Meeting *meeting, GError **error)
 }
 
 /* Runs a meeting in which each trainer contributes `n_bytes` bytes. `counts` [size of the group]
- * and `gathered` receive the numbers of bytes and the bytes of all trainers, in the order of ranks.
- * */
+ * and `gathered` receive the numbers and the bytes of all trainers in the order of ranks. */
 static gboolean
 meeting_gather (Meeting *meeting, gconstpointer data, gsize n_bytes, gsize *counts,
                 TpsBuffer **gathered, GError **error)
@@ -253,9 +250,8 @@ local_tables_new (const TpsDlrmOptions *options, GError **error)
   return &tables->base;
 }
 
-/* The dense layers of one trainer. An all-reduce adds up the gradients of all trainers. The losses
- * of all trainers form one mean, so each trainer divides its gradients by the number of samples of
- * all trainers. */
+/* The dense layers of one trainer. An all-reduce adds up the gradients of all trainers. Their
+ * losses form one mean, so each trainer divides its gradients by the number of all samples. */
 
 /* The layers and the state of their passes. */
 typedef struct
@@ -606,8 +602,7 @@ typedef struct
 
 /* -- the push, started in the backward pass -- */
 
-/* Called when the gradients of the features are ready. Waits until all trainers have their rows,
- * and then pushes. */
+/* Called with the gradients of the features. Waits for the rows of all trainers, and pushes. */
 static void
 on_features (gpointer user_data, gfloat *gradient, G_GNUC_UNUSED gsize rows)
 {
@@ -702,8 +697,7 @@ run_backward (Training *training, GError **error)
   return FALSE;
 }
 
-/* Waits for the push. With the staleness bound 0, also waits for the pushes of all other
- * trainers. */
+/* Waits for the push and, with the staleness bound 0, for those of all other trainers. */
 static gboolean
 end_push (Training *training, GError **error)
 {
@@ -877,8 +871,7 @@ start (Role *role, const TpsDlrmOptions *options, GError **error)
          && training_init (&role->training, options, role->tables, role->group, is_single, error);
 }
 
-/* Aborts the collectives first. Other trainers may no longer take part in them, and the collectives
- * use memory that is freed next. */
+/* Aborts the collectives first: they use memory that is freed next. */
 static void
 stop (Role *role)
 {

@@ -9,9 +9,5 @@
 
 #include "bench/dlrm/options.h"
 
-G_BEGIN_DECLS
-
 /* Runs the role options->role until the end of the input. Returns the exit status. Blocks. */
 gint tps_dlrm_run_role (const TpsDlrmOptions *options);
-
-G_END_DECLS

@@ -10,8 +10,7 @@
  *   restart   a server without tables starts
  *
  * The servers are separate processes, which SIGKILL ends. A task of the engine is a run of a part
- * on one system. A figure is the median of the rounds. Tables are checked after pushes and after
- * restarts. */
+ * on one system. A figure is the median of the rounds. Tables are checked at the end. */
 
 #include <stdio.h>
 #include <unistd.h>
@@ -30,8 +29,7 @@
 
 #define NAME "durability"
 
-/* The systems of figures. The name of a figure consists of the row and the system; for OURS, of the
- * row only. */
+/* The systems of figures, whose names consist of the row and, except for OURS, the system. */
 #define OURS "thriftps"
 #define FIO "fio"
 #define ROCKSDB "RocksDB synced"
@@ -266,8 +264,7 @@ load_free (Load *load)
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Load, load_free)
 
-/* Connects the clients and starts their calls, which continue until load_stop(). `shape` is
- * borrowed until then. */
+/* Connects the clients and starts their calls until load_stop(). `shape` is borrowed until then. */
 static Load *
 load_start (const gchar *address, const LoadShape *shape, GError **error)
 {
@@ -360,8 +357,7 @@ check_table (const Run *run, GError **error)
   return FALSE;
 }
 
-/* Returns the server's peak memory, not counting the table and, with a log, the LSNs of its
- * rows. */
+/* Returns the server's peak memory without the table and, with a log, the LSNs of its rows. */
 static gdouble
 get_memory_mib (const Run *run)
 {
@@ -581,8 +577,7 @@ prepare_pushes (Bench *bench, GError **error)
 /* The block size of fio's sequential writes and reads, and the distance of hashed rows. */
 #define BLOCK_BYTES ((gsize) 2 << 20)
 #define HASHED_STEP 61
-/* The distance of the rows that change before a snapshot. A server whose state has not changed
- * writes no snapshot. */
+/* The distance of the rows that change before a snapshot: without changes, there is none. */
 #define CHANGED_STEP 1024
 
 /* For the estimate of the time. */

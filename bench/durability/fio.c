@@ -10,8 +10,7 @@
 
 #define FILE_NAME "fio.data"
 
-/* For the sequential patterns: enough to keep a disk busy, and not more than a single process
- * usually has in flight. */
+/* For sequential patterns: enough to keep a disk busy, and not more than a process can have. */
 #define BLOCKS_IN_FLIGHT 4
 
 gchar *

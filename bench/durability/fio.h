@@ -25,13 +25,11 @@ typedef struct
   gsize block_bytes;   /* a multiple of 4096 */
 } TpsFioJob;
 
-/* Returns the version, such as "fio-3.33". Returns NULL with `*reason` if fio is not installed; the
- * reason explains how to install it. Otherwise NULL comes with an error. The caller owns the result
- * and the reason. */
+/* Returns the version, such as "fio-3.33". Returns NULL with `*reason` if fio is not installed, or
+ * with an error. The caller owns the result and the reason. */
 gchar *tps_fio_find (TpsSupervisor *supervisor, gchar **reason, GError **error);
 
-/* Runs a job with O_DIRECT. `*bytes_per_s` receives the rate. fio writes its errors to stderr.
- * Blocks. Errors: ABORTED. */
+/* Runs a job with O_DIRECT, whose rate `*bytes_per_s` receives. Blocks. Errors: ABORTED. */
 gboolean tps_fio_run (TpsSupervisor *supervisor, const TpsFioJob *job, gdouble *bytes_per_s,
                       GError **error);
 

@@ -13,8 +13,7 @@
 #define MAX_DEFAULT_BYTES ((gint64) 2 << 30)
 #define MIN_BYTES ((gint64) 1 << 20)
 
-/* The disk space of a run, apart from copies of the table: logs at the speed of a fast disk, and
- * reserved segments. */
+/* The disk space of a run besides the table: logs of a fast disk, reserved segments. */
 #define LOG_BYTES_PER_S 2e9
 #define RESERVED_BYTES ((gdouble) (1 << 30))
 /* copies of the table: two complete snapshots, one in progress, and fio's file */
@@ -31,8 +30,7 @@ count_disk_bytes (const TpsDurabilityOptions *o, gint64 n_bytes)
   return N_COPIES * (gdouble) n_bytes + log_s * LOG_BYTES_PER_S + RESERVED_BYTES;
 }
 
-/* Returns the memory of the servers with both tables, and of the peers, which have copies of the
- * tables. */
+/* Returns the memory of the servers with both tables, and of the peers, which copy them. */
 static gdouble
 count_memory_bytes (const TpsDurabilityOptions *o, gint64 n_bytes)
 {

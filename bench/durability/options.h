@@ -36,8 +36,7 @@ extern const TpsCommandLine tps_durability_command_line;
  * folder does not exist or is not writable). */
 gboolean tps_durability_options_fit (TpsDurabilityOptions *options, GError **error);
 
-/* The same check for a disk and a machine with this many available bytes. Errors:
- * RESOURCE_EXHAUSTED. */
+/* The same check for this many available bytes. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_durability_options_fit_into (TpsDurabilityOptions *options, guint64 free_bytes,
                                           guint64 memory_bytes, GError **error);
 

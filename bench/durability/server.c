@@ -127,8 +127,7 @@ tps_durability_server_make_table (const TpsDurabilityServer *server,
   return tps_remote_create_table (server->client, &spec, tps_served_get_deadline (), error);
 }
 
-/* Fills `ids` with first, first + step, … below n_rows, and at most TPS_SERVED_ROWS_AT_ONCE ids.
- * Returns their number. */
+/* Fills `ids` with TPS_SERVED_ROWS_AT_ONCE or fewer of first, first + step, … Returns how many. */
 static gsize
 make_ids (gint64 *ids, const TpsDurabilityTable *table, gsize first, gsize step)
 {

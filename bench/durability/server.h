@@ -7,8 +7,6 @@
 #include "bench/served/served.h"
 #include "plugin/client/stubs.h"
 
-G_BEGIN_DECLS
-
 /* A durability of the tables of a server. Strings are static. */
 typedef struct
 {
@@ -23,8 +21,7 @@ typedef struct
   const gchar *socket_dir; /* the folder of its Unix socket */
   gchar *data_dir;         /* created if missing; not used without a durability */
   const TpsDurabilityMode *mode;
-  /* The program can write snapshots automatically. The server is then started with the flag that
-   * disables them. */
+  /* The program can write snapshots by itself, so it gets the flag that disables them. */
   gboolean writes_snapshots;
 } TpsDurabilityServerOptions;
 
@@ -41,9 +38,8 @@ typedef struct
   TpsClient *client;
 } TpsDurabilityServer;
 
-/* Starts a server and waits until it serves, which includes its recovery. `*seconds` receives the
- * time of both; NULL = not needed. The caller owns the result. Blocks. Errors (NULL): UNAVAILABLE,
- * ABORTED. */
+/* Starts a server and waits until it has recovered. `*seconds` receives the time; NULL = not
+ * needed. The caller owns the result. Blocks. Errors (NULL): UNAVAILABLE, ABORTED. */
 TpsDurabilityServer *tps_durability_server_start (TpsSupervisor *supervisor,
                                                   const TpsDurabilityServerOptions *options,
                                                   gdouble *seconds, GError **error);
@@ -82,5 +78,3 @@ gboolean tps_durability_server_read (const TpsDurabilityServer *server,
                                      guint *hash, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDurabilityServer, tps_durability_server_kill)
-
-G_END_DECLS

@@ -10,8 +10,6 @@
 #include "bench/report/figures.h"
 #include "bench/report/json_output.h"
 
-G_BEGIN_DECLS
-
 /* The objects shared by the parts of a benchmark. */
 typedef struct
 {
@@ -37,8 +35,7 @@ typedef struct
   gboolean (*prepare) (gpointer user_data, TpsBenchRun *run, GError **error);
   /* Optional: called after a failure, before stop(); `error` gives the reason. */
   void (*fail) (gpointer user_data, const GError *error);
-  /* Ends the systems, even if prepare() has failed. Processes that still run are ended
-   * afterwards. */
+  /* Ends the systems, even if prepare() has failed. Remaining processes are ended afterwards. */
   void (*stop) (gpointer user_data);
 
   /* Optional. If set, the figures of the run are printed as the report and are written to --json.
@@ -50,15 +47,13 @@ typedef struct
   void (*add_output) (gpointer user_data, TpsBenchOutput *output);
 } TpsBenchmark;
 
-/* Runs the benchmark and prints errors to stderr. `flags` must be the first member of the options
- * of the command line. Returns the exit status: 0 success, 1 a system failed, 2 a bad flag, 130
- * interrupted. Blocks. */
+/* Runs the benchmark and prints errors to stderr. `flags` must be the first member of the options.
+ * Returns the exit status: 0; 1 a system failed, 2 a bad flag, 130 interrupted. Blocks. */
 gint tps_benchmark_run (const TpsBenchmark *benchmark, const TpsRunFlags *flags,
                         gpointer user_data);
 
 /* Prints the expected time of all added tasks to stderr, if it is known and long; once per run. A
- * benchmark whose systems start slowly may call it early. Otherwise it is called after
- * prepare(). */
+ * benchmark whose systems start slowly may call it before the end of prepare(). */
 void tps_benchmark_say_length (TpsBenchRun *run);
 
 /* Returns a folder that is removed with its files at the end of the run; NULL on error. The first
@@ -69,5 +64,3 @@ const gchar *tps_benchmark_get_folder (TpsBenchRun *run, GError **error);
  * tps_benchmark_refuse() prints `error` and returns the exit status 2, which main() must return. */
 void tps_benchmark_init (void);
 gint tps_benchmark_refuse (const gchar *name, const GError *error);
-
-G_END_DECLS

@@ -18,8 +18,7 @@ G_BEGIN_DECLS
 
 typedef struct TpsEngine TpsEngine;
 
-/* Runs a task once. Stores the measurements unless it is a warm-up. The pointers are those of the
- * task. */
+/* Runs a task once, and stores the measurements unless it is a warm-up. Pointers of the task. */
 typedef gboolean (*TpsTaskRun) (gpointer bench, gpointer system, gpointer row, gboolean is_warm_up,
                                 GError **error);
 
@@ -50,8 +49,7 @@ gdouble tps_engine_estimate (TpsEngine *engine);
 /* Sets a function that is called once, after the warm-up of all tasks. */
 void tps_engine_on_warm (TpsEngine *engine, void (*warm) (gpointer user_data), gpointer user_data);
 
-/* Sets the text of the line of progress before the first task, such as "starting PyTorch";
- * copied. */
+/* Sets the text of progress before the first task, such as "starting PyTorch"; copied. */
 void tps_engine_set_phase (TpsEngine *engine, const gchar *phase);
 
 /* Runs all tasks. Blocks. Errors: those of the tasks; ABORTED after an interrupt. */
@@ -63,8 +61,7 @@ gboolean tps_engine_run (TpsEngine *engine, GError **error);
 gboolean tps_engine_is_due (TpsEngine *engine);
 void tps_engine_show (TpsEngine *engine, const gchar *detail, gdouble share);
 
-/* Prints the line of progress if it is due. `data` is the engine. Suitable for
- * tps_supervisor_set_waiting(). */
+/* Prints the line of progress if it is due; for tps_supervisor_set_waiting(). `data` = engine. */
 void tps_engine_tick (gpointer data);
 
 /* -- estimates, without a clock -- */
@@ -80,9 +77,8 @@ typedef struct
 /* Adds a run that has ended. */
 void tps_task_time_add (TpsTaskTime *time, gboolean is_measured, gdouble seconds);
 
-/* Returns the ratio of actual to expected time of all tasks that have run and have an expected
- * time; 1 if there is no such task. Warm-ups have their own ratio, because their initial work has
- * no expected time. */
+/* Returns the ratio of actual to expected time of all tasks that have run with one; 1 without any.
+ * Warm-ups have their own ratio, because their initial work has no expected time. */
 gdouble tps_task_time_get_pace (const TpsTaskTime *times, guint n_times, gboolean is_measured);
 
 /* Returns the seconds of one run: the mean of the runs so far; without runs, the expected time

@@ -14,8 +14,7 @@
  * An operation that fails terminates the program, because a failed device fails at every later
  * operation. With --skip, another process continues after that operation.
  *
- * Exit status: 0 success; 1 a result is wrong or the device fails; 2 bad flags; 3 there is no such
- * device. */
+ * Exit status: 0; 1 a result is wrong or the device fails; 2 bad flags; 3 no such device. */
 
 #include <math.h>
 #include <stdio.h>
@@ -857,8 +856,7 @@ run_all (TpsDevice *device, const Flags *flags)
   return worst == RIGHT;
 }
 
-/* Prints the name of each operation and its required fraction of the rate of the copy, in the
- * columns of the table. */
+/* Prints each operation and its required fraction of the copy's rate in the table's columns. */
 static void
 print_list (void)
 {

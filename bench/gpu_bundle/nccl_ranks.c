@@ -5,8 +5,7 @@
  *
  *   nccl_ranks --rank=0 --size=2 --store=FOLDER & nccl_ranks --rank=1 --size=2 --store=FOLDER
  *
- * Exit status: 0 success; 1 a result is wrong or a call fails; 2 bad flags; 3 there is no CUDA
- * device or no NCCL. */
+ * Exit status: 0; 1 a result is wrong or a call fails; 2 bad flags; 3 no CUDA device or no NCCL. */
 
 #include <stdio.h>
 #include <string.h>
@@ -38,8 +37,7 @@ dup_path (TpsStore *store, const gchar *key)
   return g_build_filename (((FileStore *) store)->folder, name, NULL);
 }
 
-/* Writes a value. g_file_set_contents() renames a temporary file, so a reader never finds a partial
- * value. */
+/* Writes a value by renaming a file, so a reader never finds a partial value. */
 static gboolean
 file_put (TpsStore *store, const gchar *key, GBytes *value, GError **error)
 {
@@ -220,8 +218,7 @@ sum_values (Rank *rank, gsize n_elems, gboolean is_on_device, GError **error)
   return TRUE;
 }
 
-/* Averages rank + 1 with the weight rank + 1. The result is a quotient of two whole numbers, so its
- * bits are known. */
+/* Averages rank + 1 with the weight rank + 1: a quotient of whole numbers, with known bits. */
 static gboolean
 average_halves (Rank *rank, gsize n_elems, GError **error)
 {

@@ -6,8 +6,6 @@
 
 #include <glib.h>
 
-G_BEGIN_DECLS
-
 /* -- id source -- */
 
 /* Random ids of rows, with a uniform or a Zipf distribution. A permutation spreads the frequent ids
@@ -32,8 +30,7 @@ void tps_lookup_id_source_free (TpsLookupIdSource *source);
  * position of a list that was drawn in advance. */
 void tps_lookup_id_source_draw (TpsLookupIdSource *source, gint64 *ids, gsize n);
 
-/* Draws `n` ids independently of each other. This takes longer and should be done only outside
- * measured loops. */
+/* Draws `n` ids independently of each other, which takes longer, outside measured loops. */
 void tps_lookup_id_source_draw_each (TpsLookupIdSource *source, gint64 *ids, gsize n);
 
 /* -- bags -- */
@@ -61,16 +58,14 @@ typedef struct
   gsize n_samples;   /* the first ids of the first set; their rows are checked after steps */
 } TpsLookupBags;
 
-/* tps_lookup_bags_init() draws the ids and computes the checksums. tps_lookup_bags_clear() frees
- * them. */
+/* tps_lookup_bags_init() draws the ids and computes the checksums, and _clear() frees them. */
 void tps_lookup_bags_init (TpsLookupBags *bags, const TpsLookupShape *shape);
 void tps_lookup_bags_clear (TpsLookupBags *bags);
 
 /* Returns the ids of a set [n_bags * bag_length]. Borrowed. */
 const gint64 *tps_lookup_bags_get_ids (const TpsLookupBags *bags, gsize set);
 
-/* Writes the values of the rows [first, first + n), multiplied by `factor`, to `values` [n,
- * dim]. */
+/* Writes the rows [first, first + n), multiplied by `factor`, to `values` [n, dim]. */
 void tps_lookup_fill_rows (gfloat *values, gsize first, gsize n, gsize dim, gfloat factor);
 
 /* Compares `checksum` with that of a set. Errors: INTERNAL "`system`: a wrong sum …". */
@@ -79,5 +74,3 @@ gboolean tps_lookup_bags_check (const TpsLookupBags *bags, gsize set, gdouble ch
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLookupIdSource, tps_lookup_id_source_free)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLookupBags, tps_lookup_bags_clear)
-
-G_END_DECLS

@@ -8,9 +8,5 @@
 
 #include <glib.h>
 
-G_BEGIN_DECLS
-
 /* Reads the rows of `ids` [n] of `table` [rows, dim]. Thread: any. */
 void tps_lookup_gather (const gfloat *table, const gint64 *ids, gsize n, gsize dim);
-
-G_END_DECLS

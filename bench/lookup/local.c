@@ -11,8 +11,7 @@
 #include "runtime/embedding/table_spec.h"
 #include "runtime/server/tables/table_store.h"
 
-/* Sums of bags in this process: by the operation of the backend, by a table store, and by a raw
- * gather. */
+/* Sums of bags in this process: by the backend, by a table store, and by a raw gather. */
 
 /* The systems of this process. */
 typedef enum
@@ -70,8 +69,7 @@ floats_of (TpsBuffer *buffer)
 
 /* -- tables -- */
 
-/* Sets the values by one step of SGD with the learning rate 1, from 0. The gradient is the negated
- * values. */
+/* Sets the values by one step of SGD with the learning rate 1, from 0. */
 static gboolean
 fill_some (TpsTableStore *store, const TpsLookupShape *shape, gsize first, gsize n, GError **error)
 {
@@ -259,8 +257,7 @@ check_output (TpsLookupLocal *local, System system, gsize set, GError **error)
   return tps_lookup_bags_check (local->bags, set, sum, system_name (system), error);
 }
 
-/* Runs `n_batches` batches and checks the last one. Returns the number of rows read per second; -1
- * with an error. */
+/* Runs `n_batches` batches and checks the last one. Returns rows per second; -1 with an error. */
 static gdouble
 local_run (TpsLookupLocal *local, System system, gsize n_batches, GError **error)
 {
@@ -286,7 +283,7 @@ local_run (TpsLookupLocal *local, System system, gsize n_batches, GError **error
 
 #define USUAL_ROWS_PER_S 40e6 /* for the estimate: rows per second of a thread */
 
-/* Returns the rows per second; -1 with an error. */
+/* Returns rows per second; -1 with an error. */
 static gdouble
 run_peer (const TpsLookupPeer *peer, guint n_threads, gsize n_batches, GError **error)
 {

@@ -88,8 +88,7 @@ refuse_to_device (const gchar *problem, GError **error)
   return FALSE;
 }
 
-/* Checks --to-device. Results below MIN_RESULT_BYTES travel inline, and are therefore never in
- * memory of a device. */
+/* Checks --to-device. Results below MIN_RESULT_BYTES travel inline, never in a device's memory. */
 static gboolean
 check_to_device (const TpsLookupOptions *o, GError **error)
 {

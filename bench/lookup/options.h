@@ -8,8 +8,6 @@
 #include "bench/process/flags.h"
 #include "runtime/embedding/table_spec.h"
 
-G_BEGIN_DECLS
-
 /* The fields are values of flags. Strings are owned. */
 typedef struct
 {
@@ -36,5 +34,3 @@ void tps_lookup_options_clear (TpsLookupOptions *options);
 extern const TpsCommandLine tps_lookup_command_line;
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLookupOptions, tps_lookup_options_clear)
-
-G_END_DECLS

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The parts of the benchmark. Each part starts its systems, adds its tasks to the engine, and its
- * samples to the figures. */
+/* The parts of the benchmark. Each starts its systems, and adds tasks and samples. */
 
 #pragma once
 
@@ -10,8 +9,6 @@
 #include "bench/lookup/peer.h"
 #include "bench/lookup/server.h"
 #include "bench/report/figures.h"
-
-G_BEGIN_DECLS
 
 /* The states of the parts. */
 typedef struct TpsLookupLocal TpsLookupLocal; /* bags in this process, with a number of threads */
@@ -42,8 +39,7 @@ typedef struct
 extern const TpsQuantity tps_lookup_rows_per_s, tps_lookup_ms, tps_lookup_calls_per_s,
     tps_lookup_calls;
 
-/* The following functions add tasks to `run`. Errors: those of the first system that cannot
- * start. */
+/* These functions add tasks to `run`. Errors: those of the first system that cannot start. */
 
 /* Adds bags: a row of systems for each number of threads. The bags and the peers must be ready. */
 gboolean tps_lookup_prepare_local (TpsLookup *lookup, TpsBenchRun *run, GError **error);
@@ -66,5 +62,3 @@ void tps_lookup_steps_free (TpsLookupSteps *steps);
 gchar *tps_lookup_describe_device (const TpsLookup *lookup);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLookupLocal, tps_lookup_local_free)
-
-G_END_DECLS

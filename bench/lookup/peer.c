@@ -18,8 +18,7 @@ static const struct
   [TPS_LOOKUP_FBGEMM] = { "fbgemm", "of FBGEMM", "FBGEMM", "bench/peers/fbgemm_tbe.py" },
 };
 
-/* Writes the ids to a file for the peers. Returns its path, owned by the caller; NULL with an
- * error. */
+/* Writes the ids to a file. Returns its path, owned by the caller; NULL with an error. */
 static gchar *
 write_ids (const TpsLookupBags *bags, TpsBenchRun *run, GError **error)
 {

@@ -1,15 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The peers: PyTorch and FBGEMM, each in its own process, with the ids of the bags
- * (../peers/embedding_work.py). */
+/* The peers: processes of PyTorch and FBGEMM with the same ids (../peers/embedding_work.py). */
 
 #pragma once
 
 #include "bench/engine/benchmark.h"
 #include "bench/lookup/bags.h"
 #include "bench/process/child.h"
-
-G_BEGIN_DECLS
 
 /* The peers. */
 typedef enum
@@ -46,9 +43,6 @@ typedef struct
 } TpsLookupPeerWork;
 
 /* Runs batches. Returns their duration in seconds; -1 with an error. `*checksum` receives the
- * checksum of the peer. Blocks. Errors: those of tps_child_ask(); INTERNAL (the peer has
- * failed). */
+ * peer's checksum. Blocks. Errors: those of tps_child_ask(); INTERNAL. */
 gdouble tps_lookup_peer_run (const TpsLookupPeer *peer, const TpsLookupPeerWork *work,
                              gdouble *checksum, GError **error);
-
-G_END_DECLS

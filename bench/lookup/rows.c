@@ -189,8 +189,7 @@ tps_lookup_prepare_remote (TpsLookup *lookup, TpsBenchRun *run, GError **error)
   return TRUE;
 }
 
-/* -- pushes of gradients of rows, under the load of several clients: a row of transports for each
- * pattern -- */
+/* -- pushes of gradients by several clients: a row of transports for each pattern -- */
 
 /* A pattern of pushes. */
 typedef struct
@@ -270,8 +269,7 @@ push_set (gpointer data, GError **error)
       error);
 }
 
-/* Sums the elements of the table. Elements are whole numbers, so the sum does not depend on the
- * order of the pushes. */
+/* Sums the elements of the table, whole numbers, in any order of pushes. */
 static gboolean
 sum_up (TpsRemoteTables *tables, const Pattern *pattern, gsize n_rows, gdouble *sum, GError **error)
 {
@@ -395,8 +393,7 @@ static const gchar *const small_names[N_SMALL_KINDS] = { "empty call", "lookup o
 #define SMALL_TABLE "small"
 #define SMALL_SEED 17
 
-/* Elements of the table are numbers of pushes. The client of a run is `client` for empty calls, and
- * `tables` for the others. */
+/* Elements of the table are numbers of pushes. Empty calls use `client`, others `tables`. */
 struct TpsLookupSmall
 {
   gsize dim;

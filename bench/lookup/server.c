@@ -49,8 +49,7 @@ tps_lookup_server_make_table (const TpsServed *server, const TpsLookupTable *tab
                                            error);
 }
 
-/* Sets the values by one step of SGD with the learning rate 1, from 0. The gradient is the negated
- * values. */
+/* Sets the values by one step of SGD with the learning rate 1, from 0. */
 static gboolean
 fill_some (TpsRemoteTables *tables, const TpsLookupTable *table, gsize first, gsize n,
            GError **error)

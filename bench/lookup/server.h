@@ -1,14 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The server of the parts that use RPC: a process of thriftps_server with a Unix socket and a TCP
- * socket. */
+/* The server of the parts that use RPC: thriftps_server with a Unix and a TCP socket. */
 
 #pragma once
 
 #include "bench/served/callers.h"
 #include "bench/served/served.h"
-
-G_BEGIN_DECLS
 
 /* The number of transports, and the name of a transport: "unix" or "tcp"; static. */
 #define TPS_LOOKUP_N_TRANSPORTS 2
@@ -53,10 +50,7 @@ typedef struct
   gint64 n_calls;
 } TpsLookupLoad;
 
-/* Runs each client on its own thread, with one call after another, for `seconds`. Blocks. Errors:
- * the first error of a call. */
+/* Runs each client on its own thread for `seconds`, one call at a time. Errors: the first one. */
 gboolean tps_lookup_server_load (const TpsServed *server, gpointer const *clients, guint n_clients,
                                  TpsMakeCall call, gdouble seconds, TpsLookupLoad *load,
                                  GError **error);
-
-G_END_DECLS

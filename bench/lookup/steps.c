@@ -75,8 +75,7 @@ add_gradient (Samples *samples, gsize at, const gfloat *gradient)
     samples->gradients[at * dim + d] += gradient[d];
 }
 
-/* Adds the gradients of one set. If an id occurs several times among the samples, its last sample
- * receives the gradients. */
+/* Adds the gradients of one set. The last sample of an id receives them. */
 static void
 add_set (Samples *samples, GHashTable *index, gsize set, const gfloat *gradients)
 {
@@ -145,8 +144,7 @@ trained_rows_free (TrainedRows *rows)
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TrainedRows, trained_rows_free)
 
-/* The steps of runtime/device/cpu/optimizer in double precision, for the row whose first element is
- * `at`. */
+/* The steps of runtime/device/cpu/optimizer in double precision, for the row at `at`. */
 static void
 step_rowwise_adagrad (TrainedRows *rows, gsize at, const gfloat *gradient, gsize dim)
 {
@@ -402,8 +400,7 @@ sum_up_samples (const TpsLookup *lookup, const Work *work, gdouble *sum, GError 
 }
 
 /* Runs `n_batches` batches from number `first` on. Each batch has one lookup. If the work has an
- * optimizer, a push follows; it has been applied when its call returns. Returns the seconds; -1
- * with an error. */
+ * optimizer, a push follows, and is applied at its end. Returns the seconds; -1 with an error. */
 static gdouble
 run_ours (const TpsLookup *lookup, const Work *work, gsize first, gsize n_batches,
           gdouble *checksum, GError **error)
@@ -497,8 +494,7 @@ run_steps (gpointer bench, gpointer system, gpointer row, gboolean is_warm_up, G
 
 /* -- lookups to a device: a row with both paths -- */
 
-/* A client opens a shared segment only after a result in host memory, so the first results are
- * there. */
+/* A client opens a shared segment only after a result in host memory: the first are there. */
 #define MAX_FIRST_LOOKUPS 1000
 
 static gsize

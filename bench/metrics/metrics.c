@@ -28,8 +28,7 @@ typedef struct
   guint n_operations; /* operations of a thread */
 } Numbers;
 
-/* Returns durations from 1 us to 33 ms, in an order that changes the bucket with each call: the
- * worst case for caches. */
+/* Returns durations from 1 us to 33 ms, each in another bucket: the worst case for caches. */
 static gint64
 choose_duration (guint i)
 {

@@ -8,8 +8,6 @@
 
 #include <glib.h>
 
-G_BEGIN_DECLS
-
 /* A class and its named arguments; owned. */
 typedef struct
 {
@@ -38,5 +36,3 @@ extern const gchar tps_bench_data_configurations[];
 extern const gchar tps_bench_model_configurations[];
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsBenchConfiguration, tps_bench_configuration_clear)
-
-G_END_DECLS

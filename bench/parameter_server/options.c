@@ -125,8 +125,7 @@ const TpsCommandLine tps_bench_command_line = {
     { output, 0 } },
 };
 
-/* Sets the numbers of roles. If only one kind of trainers (or of servers) is given, the number of
- * the other kind is 0. */
+/* Sets the numbers of roles. If one kind of trainers (or of servers) is given, the other is 0. */
 static void
 fill_roles (TpsBenchOptions *o)
 {
@@ -163,9 +162,8 @@ tps_bench_options_count_servers (const TpsBenchOptions *options)
   return (guint) (options->nserver + options->ncudaserver);
 }
 
-/* Returns TRUE if this process runs a CUDA trainer. The order of ranks is: trainers on the CPU,
- * trainers on CUDA, servers on the CPU, servers on CUDA, the master. All roles of a launcher run on
- * its host. */
+/* Returns TRUE if this process runs a CUDA trainer. The order of ranks: trainers on the CPU, on
+ * CUDA, servers on the CPU, on CUDA, the master. All roles of a launcher run on its host. */
 static gboolean
 has_cuda_trainer_here (const TpsBenchOptions *o)
 {
@@ -362,8 +360,7 @@ check (const gchar *flag, gboolean is_known, GError **error)
   return is_known;
 }
 
-/* Checks the backend. The launcher checks its library, too, because trainers would report a missing
- * library too late. */
+/* Checks the backend. The launcher checks its library, too: trainers would report it too late. */
 static gboolean
 check_backend (const TpsBenchOptions *o, GError **error)
 {

@@ -61,8 +61,7 @@ gboolean tps_bench_options_parse (TpsBenchOptions *options, gint argc, gchar **a
 /* Frees the strings. */
 void tps_bench_options_clear (TpsBenchOptions *options);
 
-/* Return the number of trainers and of servers, on the CPU and on CUDA together. Those on CUDA have
- * the last numbers. */
+/* Return the number of trainers and of servers. Those on CUDA have the last numbers. */
 guint tps_bench_options_count_trainers (const TpsBenchOptions *options);
 guint tps_bench_options_count_servers (const TpsBenchOptions *options);
 

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The benchmark parameter_server: starts trainers, servers and a master; or runs as one of these
- * roles. */
+/* The benchmark parameter_server: starts trainers, servers and a master, or is one of them. */
 
 #include <stdio.h>
 

@@ -11,8 +11,7 @@
  * rows, so clients do not wait for each other's locks.
  *
  * The program prints "RocksDB VERSION". For each line "SECONDS", its clients push for that time. It
- * replies "ok" with the start and the end of each push in ns, or an error text. It ends at the end
- * of its standard input. */
+ * replies "ok" with the start and the end of each push in ns, or an error text. */
 
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>

@@ -74,8 +74,7 @@ become (gchar **argv, pid_t launcher, gint stdin_fd, gint stdout_fd, gint report
     _exit (127);
   sigemptyset (&none);
   sigprocmask (SIG_SETMASK, &none, NULL);
-  /* Ctrl-C on a terminal must reach only the launcher, which then terminates its children in
-   * order. */
+  /* Ctrl-C on a terminal must reach only the launcher, which then ends its children. */
   setpgid (0, 0);
   if (stdin_fd >= 0)
     dup2 (stdin_fd, STDIN_FILENO);
@@ -95,8 +94,7 @@ close_pair (gint *fds)
       close (fds[i]);
 }
 
-/* Returns the errno of the child if exec() has failed; otherwise 0, because exec() closes the
- * pipe. */
+/* Returns the errno of the child if exec() has failed; otherwise 0, as the pipe is closed. */
 static gint
 read_report (gint fd)
 {
@@ -404,8 +402,7 @@ read_more (TpsChild *child, GError **error)
     }
 }
 
-/* As read_more(), but the end of the output is an error. If a child has exited, the error names
- * it. */
+/* As read_more(), but the end of the output is an error, which names a child that has exited. */
 static gboolean
 receive_more (TpsChild *child, GError **error)
 {

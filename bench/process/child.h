@@ -1,8 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The child processes of a launcher, one for each role. No child outlives the launcher: the kernel
- * kills the children when the launcher exits for any reason. Thread: the thread that created the
- * supervisor. */
+/* The child processes of a launcher, one for each role. The kernel kills the children when the
+ * launcher exits. Thread: the thread that created the supervisor. */
 
 #pragma once
 
@@ -24,9 +23,8 @@ void tps_supervisor_free (TpsSupervisor *supervisor);
 gboolean tps_supervisor_start (TpsSupervisor *supervisor, const gchar *name, gchar **argv,
                                gint *stdin_fd, gint *stdout_fd, GError **error);
 
-/* tps_supervisor_set_waiting() sets a function that shows progress during waits for the output of a
- * child. tps_supervisor_call_waiting() calls the function; every wait must call it at least every
- * tenth of a second. */
+/* Sets a function that shows progress during waits for a child. Every wait must call it through
+ * tps_supervisor_call_waiting() at least every tenth of a second. */
 void tps_supervisor_set_waiting (TpsSupervisor *supervisor, void (*waiting) (gpointer user_data),
                                  gpointer user_data);
 void tps_supervisor_call_waiting (TpsSupervisor *supervisor);
@@ -43,19 +41,16 @@ gboolean tps_supervisor_check (TpsSupervisor *supervisor, GError **error);
 gboolean tps_supervisor_forget_dead (TpsSupervisor *supervisor, const gchar *name, GError **why);
 
 /* Waits until the child `pid` has ended, and forgets the child. Returns TRUE if the exit status is
- * 0; otherwise `why` receives the status as an error. The child must be about to end, because the
- * call blocks. */
+ * 0; otherwise `why` receives it as an error. Blocks. */
 gboolean tps_supervisor_reap (TpsSupervisor *supervisor, gint pid, GError **why);
 
-/* As tps_supervisor_check(), for a caller that has lost the connection to a child. The end of a
- * child may become visible shortly after its sockets have closed. Blocks for `patience_ms` if all
- * children are running. */
+/* As tps_supervisor_check(), after the loss of a connection, which precedes the end of a child.
+ * Blocks for `patience_ms` if all children are running. */
 gboolean tps_supervisor_check_patiently (TpsSupervisor *supervisor, guint patience_ms,
                                          GError **error);
 
-/* Sends SIGTERM to all children, waits for at most `patience_ms`, and kills the remaining children.
- * If `patience_ms` is 0, kills them at once. Returns TRUE if each child has exited with status 0 or
- * by that SIGTERM. */
+/* Sends SIGTERM to all children, waits for at most `patience_ms`, and kills the remaining children
+ * (0: at once). Returns TRUE if each child has exited with status 0 or by that SIGTERM. */
 gboolean tps_supervisor_stop (TpsSupervisor *supervisor, guint patience_ms);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSupervisor, tps_supervisor_free)
@@ -71,8 +66,7 @@ typedef struct TpsChild TpsChild;
 TpsChild *tps_child_start (TpsSupervisor *supervisor, const gchar *name, gchar **argv,
                            GError **error);
 
-/* Closes the pipes and frees the child. The process must then end; otherwise the supervisor kills
- * it. */
+/* Closes the pipes and frees the child, whose process must then end, or is killed later. */
 void tps_child_free (TpsChild *child);
 
 /* Sends a line, to which the function adds the newline. Errors: ABORTED if the child has exited. */
@@ -87,8 +81,7 @@ gchar *tps_child_receive (TpsChild *child, GError **error);
  * error (UNAVAILABLE) names the requirements of the script. */
 gchar *tps_child_receive_from_script (TpsChild *child, GError **error);
 
-/* Sends a line and returns the next line, as the two functions above do. The caller owns the
- * result. */
+/* Sends a line and returns the next one, as the functions above. The caller owns the result. */
 gchar *tps_child_ask (TpsChild *child, const gchar *line, GError **error);
 
 /* Receives a line "ok SECONDS REST" and returns the seconds; negative with an error. `*rest`
@@ -110,8 +103,7 @@ void tps_child_kill (TpsChild *child);
 void tps_child_pause (TpsChild *child);
 void tps_child_resume (TpsChild *child);
 
-/* Return the resident memory of the child in bytes, and the number of its open descriptors; 0 if
- * the child has exited. */
+/* Return the child's resident memory, and number of open descriptors; 0 if it has exited. */
 gsize tps_child_get_resident_bytes (const TpsChild *child);
 guint tps_child_count_descriptors (const TpsChild *child);
 

@@ -63,8 +63,7 @@ gboolean tps_command_line_parse (const TpsCommandLine *line, gpointer options, g
 /* Frees the strings of `options`. */
 void tps_command_line_clear (const TpsCommandLine *line, gpointer options);
 
-/* Returns a line "name=value" for each flag; a number that is not given is "". The caller owns the
- * result. */
+/* Returns a line "name=value" for each flag ("" if not given). The caller owns the result. */
 GPtrArray *tps_command_line_describe (const TpsCommandLine *line, gconstpointer options);
 
 /* -- for checks that no table can express -- */
@@ -80,9 +79,8 @@ gboolean tps_flags_check_number (const gchar *flag, gint64 value, gint64 min, gi
 void tps_flags_default_to (gchar **value, const gchar *text);
 void tps_flags_default_number (gint *value, gint number);
 
-/* Resolves a relative path against the working directory of the user. `bazel run` passes this
- * directory in the environment, because it starts programs in another folder. `*path` is replaced;
- * NULL stays. */
+/* Resolves a relative path against the user's working directory, which `bazel run` passes in the
+ * environment. `*path` is replaced; NULL stays. */
 void tps_flags_resolve_path (gchar **path);
 
 G_END_DECLS

@@ -6,8 +6,6 @@
 
 #include <glib.h>
 
-G_BEGIN_DECLS
-
 /* Installs the handlers: SIGINT and SIGTERM set the flag, and a second signal of the same kind
  * terminates the process at once. SIGPIPE is ignored. */
 void tps_interrupt_install (void);
@@ -17,5 +15,3 @@ gboolean tps_interrupt_is_set (void);
 
 /* Returns TRUE if the flag is not set. Errors: ABORTED "interrupted". Thread: any. */
 gboolean tps_interrupt_check (GError **error);
-
-G_END_DECLS

@@ -6,14 +6,9 @@
 
 #include <glib.h>
 
-G_BEGIN_DECLS
-
 /* Returns the path of the interpreter: the value of THRIFTPS_PYTHON; without it, the interpreter
  * that bench/peers/install has installed; without that, Debian's. Borrowed. Thread: any. */
 const gchar *tps_bench_find_python (void);
 
-/* Returns a line for reports if the interpreter is Debian's, whose PyTorch is old; otherwise "".
- * Static. */
+/* Returns a line for reports if it is Debian's, with an old PyTorch; otherwise "". Static. */
 const gchar *tps_bench_describe_python (void);
-
-G_END_DECLS

@@ -60,8 +60,7 @@ tps_reachable_address (const gchar *host, GError **error)
   return g_strdup (text);
 }
 
-/* Returns the numeric form of an address, without the port; NULL on failure. The caller owns the
- * result. */
+/* Returns the numeric address without the port; NULL on failure. The caller owns the result. */
 static gchar *
 to_text (const struct sockaddr *address, socklen_t length)
 {

@@ -1,13 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Files and arguments of a program. Under Bazel, files are its runfiles; otherwise they are in its
- * folder. */
+/* Files (under Bazel its runfiles, otherwise those of its folder) and arguments of a program. */
 
 #pragma once
 
 #include <glib.h>
-
-G_BEGIN_DECLS
 
 /* Returns the path of a file. `name` is relative to the root of the repository, such as
  * "bench/peers/x.py". The caller owns the result. Errors (NULL): NOT_FOUND. */
@@ -22,5 +19,3 @@ gchar *tps_bench_find_program (void);
 /* Returns an argument vector for a process: the lines of the formatted text, except for empty
  * lines. The caller owns the result. */
 gchar **tps_argv_format (const gchar *format, ...) G_GNUC_PRINTF (1, 2);
-
-G_END_DECLS

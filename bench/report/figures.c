@@ -199,8 +199,7 @@ append_header (GString *text, const TpsFigures *figures)
   g_string_append_c (text, '\n');
 }
 
-/* Appends the ratios of a main figure to all limits. The column of the figure's own system stays
- * empty. */
+/* Appends the ratios of a main figure to all limits; none to its own system. */
 static void
 append_ratios (GString *text, const TpsFigures *figures, const Figure *figure)
 {

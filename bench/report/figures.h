@@ -20,8 +20,7 @@ typedef struct
   const gchar *unit;
 } TpsQuantity;
 
-/* A column of the table: a percentile of a figure of the line. The figure must have this suffix and
- * unit; NULL matches any. */
+/* A column of the table: a percentile of the line's figure of this suffix and unit (NULL = any). */
 typedef struct
 {
   const gchar *title; /* ends the array if NULL */
@@ -31,8 +30,7 @@ typedef struct
 
 /* The names and the columns of a benchmark's figures. `name` returns the JSON name of a figure of
  * our systems, without the suffix; a figure of a peer has the name of the row. `label` returns the
- * first cell of a line. The caller owns both results. `columns` is static and ends with a NULL
- * title. */
+ * first cell of a line. The caller owns both. `columns` is static and ends with a NULL title. */
 typedef struct
 {
   gchar *(*name) (const gchar *system, const gchar *row);

@@ -42,8 +42,7 @@ tps_grid_add_row (TpsGrid *grid, const gchar *name, const gdouble *numbers)
   g_ptr_array_add (grid->rows, cells);
 }
 
-/* Returns the number of characters after the decimal point, or after the "e" if there is no point;
- * -1 if there is neither. */
+/* Returns the number of characters after the decimal point, or else "e"; -1 without both. */
 static gint
 n_after_point (const gchar *text)
 {

@@ -23,8 +23,7 @@ void tps_grid_free (TpsGrid *grid);
 /* Adds a row with n_columns - 1 `numbers`. NAN prints as "-". */
 void tps_grid_add_row (TpsGrid *grid, const gchar *name, const gdouble *numbers);
 
-/* Returns the finished text, which ends with a newline, and frees the grid. The caller owns the
- * result. */
+/* Returns the text, which ends with a newline, and frees the grid. The caller owns the result. */
 gchar *tps_grid_free_to_string (TpsGrid *grid);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsGrid, tps_grid_free)

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The JSON output of every benchmark (schema 1): versions, the host, flags, figures with their raw
- * samples, peers and ratios. */
+/* The JSON output (schema 1): versions, host, flags, figures with raw samples, peers, ratios. */
 
 #pragma once
 
@@ -49,35 +48,29 @@ typedef struct
 void tps_bench_output_init (TpsBenchOutput *output, const gchar *benchmark, GPtrArray *flags);
 void tps_bench_output_clear (TpsBenchOutput *output);
 
-/* Adds a peer. Returns the peer, to which the caller adds figures; valid until the next peer is
- * added. The strings are copied. */
+/* Adds a peer, which is valid until the next one is added, for figures. Strings are copied. */
 TpsBenchSystem *tps_bench_output_add_peer (TpsBenchOutput *output, const gchar *name,
                                            const gchar *version);
 
-/* Adds a figure. `name` is copied, `unit` is static, and the figure takes a reference to
- * `samples`. */
+/* Adds a figure. `name` is copied, `unit` static, and a reference to `samples` taken. */
 void tps_bench_system_add_figure (TpsBenchSystem *system, const gchar *name, const gchar *unit,
                                   GArray *samples);
 
-/* Adds a ratio, which the output computes as `ours` / `peer`. `name` is copied, `better` is
- * static. */
+/* Adds the ratio `ours` / `peer`. `name` is copied, `better` is static. */
 void tps_bench_output_add_ratio (TpsBenchOutput *output, const gchar *name, gdouble ours,
                                  gdouble peer, const gchar *better);
 
 /* Adds a result that is not a figure. Both strings are copied. */
 void tps_bench_output_add_fact (TpsBenchOutput *output, const gchar *name, const gchar *value);
 
-/* Writes the file completely or not at all. Errors: those of json_generator_to_file(), whose
- * message names the path. */
+/* Writes the file completely or not at all. Errors: those of json_generator_to_file(). */
 gboolean tps_bench_output_write_json (const TpsBenchOutput *output, const gchar *path,
                                       GError **error);
 
-/* Returns a line such as "AMD EPYC 7B13, 2 cores, 23.4 GiB, Linux 6.1.0". The caller owns the
- * result. */
+/* Returns "AMD EPYC 7B13, 2 cores, 23.4 GiB, Linux 6.1.0". The caller owns the result. */
 gchar *tps_bench_describe_host (void);
 
-/* Returns the available memory of this machine in bytes, according to the kernel; G_MAXUINT64 if
- * unknown. */
+/* Returns the available memory of this machine in bytes; G_MAXUINT64 if unknown. */
 guint64 tps_bench_get_available_bytes (void);
 
 /* Returns a percentile (`percent` is 0 to 100) of `values`, an array of gdouble in any order.

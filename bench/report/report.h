@@ -37,8 +37,7 @@ void tps_bench_results_add_role (TpsBenchResults *results, const gchar *kind, gi
 /* Ends a pass. Must be called once after each pass, after all roles have been added. */
 void tps_bench_results_end_pass (TpsBenchResults *results);
 
-/* Returns all series of a role in the order of their names. The elements are borrowed; the caller
- * owns the array. */
+/* Returns all series of a role by name. Elements are borrowed; the caller owns the array. */
 GPtrArray *tps_bench_results_get_series (TpsBenchResults *results, const gchar *kind, gint rank);
 
 /* Returns the ranks of a kind in ascending order, an array of gint. The caller owns the result. */
@@ -66,8 +65,7 @@ void tps_bench_results_add_outcome (TpsBenchResults *results, gint rank, gdouble
 /* Records the number of samples of a trainer in a pass. */
 void tps_bench_results_count_samples (TpsBenchResults *results, gint rank, gint64 samples);
 
-/* Returns an array of TpsBenchOutcome in the order of the first results of the trainers;
- * borrowed. */
+/* Returns the TpsBenchOutcomes in the order of the first results of the trainers; borrowed. */
 const GArray *tps_bench_results_get_outcomes (const TpsBenchResults *results);
 
 /* Returns the median of the medians of the passes, in milliseconds. */

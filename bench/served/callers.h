@@ -1,13 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Clients that make calls, each on its own thread and one call after another, and the times of all
- * calls. */
+/* Clients that make one call after another, each on its own thread, and the times of all calls. */
 
 #pragma once
 
 #include <glib.h>
-
-G_BEGIN_DECLS
 
 /* The time of one call. */
 typedef struct
@@ -36,5 +33,3 @@ GArray *tps_calls_get_ms (const GArray *calls);
 
 /* Returns the seconds from the start of the first call to the end of the last one. */
 gdouble tps_calls_get_span (const GArray *calls);
-
-G_END_DECLS

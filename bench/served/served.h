@@ -7,8 +7,6 @@
 #include "bench/process/child.h"
 #include "plugin/client/remote_tables.h"
 
-G_BEGIN_DECLS
-
 #define TPS_SERVED_ROWS_AT_ONCE 65536 /* rows of a call that fills or reads a table */
 
 /* The process; read-only for its users. */
@@ -18,13 +16,11 @@ typedef struct
   gchar **addresses; /* in the order of the flags; ended by NULL */
 } TpsServed;
 
-/* Returns the path of `program`, of a thriftps_server of any version; NULL = ours. The caller owns
- * the result. Errors: NOT_FOUND. */
+/* Returns the path of a thriftps_server; NULL = ours. The caller owns it. Errors: NOT_FOUND. */
 gchar *tps_served_find (const gchar *program, GError **error);
 
-/* Starts `program` (see above) with `flags`, one per line, of which `n_addresses` make it listen.
- * Waits until it listens. `name` is for messages. The caller owns the result. Blocks. Errors:
- * UNAVAILABLE, ABORTED. */
+/* Starts `program` with `flags`, one per line, of which `n_addresses` make it listen. Waits until
+ * it listens. `name` is for messages. The caller owns the result. Errors: UNAVAILABLE, ABORTED. */
 TpsServed *tps_served_start (TpsSupervisor *supervisor, const gchar *name, const gchar *program,
                              const gchar *flags, guint n_addresses, GError **error);
 
@@ -33,8 +29,7 @@ void tps_served_free (TpsServed *served);
 void tps_served_kill (TpsServed *served);
 
 /* Connects to all tables at `address`. `token` and `lookup_device` are those of
- * TpsRemoteTablesOptions; NULL = none. The caller owns the result. Blocks. Errors: those of the
- * first call. */
+ * TpsRemoteTablesOptions. The caller owns the result. Blocks. Errors: those of the first call. */
 TpsRemoteTables *tps_served_connect (const gchar *address, const gchar *token,
                                      TpsDevice *lookup_device, GError **error);
 
@@ -46,5 +41,3 @@ TpsTensorView tps_view_ids (const gint64 *ids, gsize n);
 TpsTensorView tps_view_rows (const gfloat *rows, gsize n, gsize dim);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsServed, tps_served_free)
-
-G_END_DECLS

@@ -5,8 +5,8 @@
  * connections; or the rows of the crowd also have a limit.
  *
  * The servers are in this process. Clients on TCP belong to the crowd, and clients on the Unix
- * socket to the quiet tenant. A figure is a percentile of all lookups of all rounds. Every received
- * row is checked. */
+ * socket to the quiet tenant. A figure is a percentile of all lookups of all rounds. All rows are
+ * checked. */
 
 #include "bench/engine/benchmark.h"
 #include "bench/served/callers.h"

@@ -52,8 +52,7 @@ receive (TpsCall *call, gpointer arguments)
   return FALSE;
 }
 
-/* Does nothing with the tensor, which has been received by now. With the reply, its memory belongs
- * to the client again. */
+/* Does nothing with the received tensor. The reply returns its memory to the client. */
 static void
 handle_push (TpsCall *call, G_GNUC_UNUSED gpointer object)
 {

@@ -12,20 +12,14 @@
 
 #include <glib.h>
 
-G_BEGIN_DECLS
-
-/* Runs the server, also with TLS: `certificate` is a file with a self-signed certificate and its
- * key. */
+/* Runs the server, also with TLS: `certificate` has a self-signed certificate and its key. */
 gint tps_transfer_serve_ours (const gchar *address, gsize max_bytes, const gchar *certificate);
 gint tps_transfer_serve_ours_tls (const gchar *address, gsize max_bytes, const gchar *certificate);
 
 /* Runs the load generator with clients that do not share memory; with clients that do, where the
- * check of a row fails if large tensors still go through the socket; or over TLS, where every
- * client checks the certificate of the server against `certificate`. The callback of a call starts
- * the next call. */
+ * check of a row fails if large tensors still go through the socket; or over TLS, where clients
+ * check the server against `certificate`. The callback of a call starts the next call. */
 gint tps_transfer_load_ours (const gchar *address, gsize max_bytes, const gchar *certificate);
 gint tps_transfer_load_ours_shared (const gchar *address, gsize max_bytes,
                                     const gchar *certificate);
 gint tps_transfer_load_ours_tls (const gchar *address, gsize max_bytes, const gchar *certificate);
-
-G_END_DECLS

@@ -93,8 +93,7 @@ fill_in_defaults (TpsTransferOptions *options)
     options->seconds = MIN (options->seconds, 0.1);
 }
 
-/* Checks the options of small calls. Refuses a length or a number that no selected system would
- * use. */
+/* Checks the options of small calls: no length or number that no selected system would use. */
 static gboolean
 check_small_calls (const TpsTransferOptions *options, GError **error)
 {

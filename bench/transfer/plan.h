@@ -55,8 +55,7 @@ gint tps_transfer_options_get_max_idle (void);
 /* Returns the rows, an array of TpsTransferRow. The caller owns the result. */
 GArray *tps_transfer_plan_rows (const TpsTransferOptions *options);
 
-/* Returns the maximum of bytes in flight on a connection, over all rows, and at most
- * TPS_TRANSFER_MAX_BYTES. */
+/* Returns the most bytes in flight on a connection in any row, at most TPS_TRANSFER_MAX_BYTES. */
 gsize tps_transfer_plan_max_bytes (GArray *rows);
 
 /* Returns the systems, an array of static TpsTransferSystemSpec. The caller owns the array. Errors:

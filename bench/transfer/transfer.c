@@ -83,8 +83,7 @@ start_systems (Transfer *transfer, TpsBenchRun *run, GError **error)
 
 /* -- rows -- */
 
-/* Makes a few calls, which creates connections, pools, page tables and shared memory. Then checks
- * the row. */
+/* Makes a few calls, to create connections, pools and shared memory. Then checks the row. */
 static gboolean
 warm_up (TpsTransferSystem *system, const TpsTransferRow *row, GError **error)
 {
@@ -171,8 +170,7 @@ run_calls (gpointer bench, gpointer data, G_GNUC_UNUSED gpointer row,
   return calls_per_s >= 0;
 }
 
-/* Adds the calls of our server and of libthrift. Other peers do not serve several clients at a
- * time, or do not have the call. */
+/* Adds the calls of our server and of libthrift, which alone serves several clients at a time. */
 static void
 add_calls (Transfer *transfer, TpsEngine *engine)
 {
@@ -262,8 +260,7 @@ run_handshakes (gpointer bench, gpointer data, G_GNUC_UNUSED gpointer row,
   return per_s >= 0;
 }
 
-/* Adds handshakes with our server and with s_server. They need --peers, because the client s_time
- * belongs to a peer, too. */
+/* Adds handshakes with our server and with s_server; with --peers, because of the client s_time. */
 static void
 add_handshakes (Transfer *transfer, TpsEngine *engine)
 {

@@ -74,8 +74,7 @@ tps_card_encode (const TpsCard *card)
   return g_string_free_to_bytes (text);
 }
 
-/* Escapes the text again where necessary: a foreign card must not write control characters to a
- * terminal. */
+/* Escapes the text again: a foreign card must not write control characters to a terminal. */
 TpsCard *
 tps_card_decode (GBytes *bytes)
 {

@@ -29,8 +29,7 @@ void tps_card_free (TpsCard *card);
 GBytes *tps_card_encode (const TpsCard *card);
 TpsCard *tps_card_decode (GBytes *bytes);
 
-/* Returns the value of a line of the identity, escaped like a C string; "" if there is no such
- * line. Borrowed. */
+/* Returns the value of a line of the identity, escaped like a C string, or "". Borrowed. */
 const gchar *tps_card_get (const TpsCard *card, const gchar *name);
 
 /* Returns the service address of the process, unescaped. The caller owns the result. */

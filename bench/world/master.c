@@ -4,10 +4,9 @@
  * registers every role. Each pass prepares the servers, sends every trainer its plan,
  * polls the trainers until they are done, and fetches the metrics.
  *
- * A failure ends the pass with an error that names the role. Failures are: a child has exited, the
- * pass of a trainer has failed, the heartbeat of a trainer has stopped, a call has no reply, or the
- * user has pressed Ctrl-C. If the benchmark can spare trainers, the loss of a trainer is reported
- * and the pass continues. */
+ * A failure ends the pass with an error that names the role. Failures are: a child has exited, a
+ * trainer's pass has failed or its heartbeat stopped, a call has no reply, or the user has pressed
+ * Ctrl-C. If the benchmark can spare a trainer, its loss is reported and the pass continues. */
 
 #include "bench/world/master.h"
 
@@ -272,8 +271,7 @@ is_loopback (const Role *role)
   return tps_reachable_is_loopback (host);
 }
 
-/* If a role resolves the name of the master's host to loopback, it serves there. Roles on other
- * hosts then cannot reach it. */
+/* A role that resolves the name of the master's host to loopback serves other hosts in vain. */
 static gboolean
 check_reach (const TpsMaster *master, GError **error)
 {
@@ -333,8 +331,7 @@ wait_until_stopped (TpsMaster *master, Role *role, gint64 deadline_ns)
   g_clear_pointer (&stopped, g_bytes_unref);
 }
 
-/* Ends all registered roles, and waits for a short time until they have noticed. Does not wait for
- * lost roles. */
+/* Ends all registered roles, and waits briefly until those that are not lost have noticed. */
 static void
 stop_roles (TpsMaster *master)
 {
@@ -391,8 +388,7 @@ name_address (GError *error, const gchar *name, const gchar *address)
   error->message = named;
 }
 
-/* Inserts the name of a role before its address in the message, as in "server2 at 10.0.0.3:4013:
- * Connection refused". */
+/* Inserts the name of a role before its address: "server2 at 10.0.0.3:4013: Connection refused". */
 static void
 name_addresses (const TpsMaster *master, GError *error)
 {
@@ -545,8 +541,7 @@ add_servers (TpsMaster *master, TpsTrainPlan *plan)
     }
 }
 
-/* Makes the plan of a trainer: the benchmark provides the work; the master adds names and
- * addresses. */
+/* Makes the plan of a trainer: the benchmark's work with names and addresses. */
 static TpsTrainPlan *
 make_plan (TpsMaster *master, guint trainer, GError **error)
 {
@@ -560,8 +555,7 @@ make_plan (TpsMaster *master, guint trainer, GError **error)
   plan->rank = trainer;
   plan->world_size = master->world->n_trainers;
   plan->rpc_timeout_ns = master->world->rpc_timeout * SECOND_NS;
-  /* The plan contains no rendezvous: every role uses the address at which it has found the
-   * master. */
+  /* The plan has no rendezvous: every role uses the address at which it found the master. */
   add_servers (master, plan);
   return plan;
 }
@@ -686,10 +680,9 @@ show_progress (TpsMaster *master, const TpsTrainStatus *status)
                    (gdouble) status->steps_done / (gdouble) MAX (status->steps_total, 1));
 }
 
-/* Returns TRUE if the pass can continue without the trainer. Waits for the end of the child: it
- * explains more than the end of the connection, but becomes visible later. Only a trainer that has
- * ended or does not respond counts as lost. Any other failure would affect the other trainers,
- * too. */
+/* Returns TRUE if the pass can continue without the trainer. Waits for the end of the child, which
+ * becomes visible later than that of the connection. Only a trainer that has ended or does not
+ * respond counts as lost. */
 static gboolean
 continue_without (TpsMaster *master, Role *role, const GError *cause)
 {
@@ -774,8 +767,7 @@ poll_trainers (TpsMaster *master, gboolean *all_done, GError **error)
   return TRUE;
 }
 
-/* Returns TRUE if the trainer has lost its group, a connection or a device. All of these are
- * UNAVAILABLE on the wire. */
+/* Returns TRUE if the trainer has lost its group, a connection or a device (UNAVAILABLE). */
 static gboolean
 has_lost_something (const Role *role)
 {
@@ -804,8 +796,7 @@ look_for_cause (TpsMaster *master, guint *n_running, GError **error)
 }
 
 /* Replaces the error with the cause of the failure, if it is reported in time. If a trainer has
- * lost its group, the cause is the error or the end of another trainer, which may become visible
- * later. */
+ * lost its group, that is the error or the end of another one, possibly later. */
 static void
 wait_for_cause (TpsMaster *master, GError **error)
 {

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The master: serves the rendezvous, registers the roles, runs the passes and collects the
- * measurements. */
+/* The master: serves the rendezvous, registers roles, runs passes and collects measurements. */
 
 #pragma once
 
@@ -11,21 +10,17 @@
 #include "plugin/client/client.h"
 #include "runtime/tensor/train_plan.h"
 
-G_BEGIN_DECLS
-
 typedef struct TpsMaster TpsMaster;
 
 /* The work of a benchmark; the functions are called on the thread of the master. */
 typedef struct
 {
   /* Returns the plan of trainer `trainer` (from 0) for the next pass; the caller owns the result.
-   * NULL with an error. The master adds names and addresses: pass_name, rank, world_size, servers
-   * and rpc_timeout_ns. */
+   * NULL with an error. The master adds pass_name, rank, world_size, servers and rpc_timeout_ns. */
   TpsTrainPlan *(*make_plan) (gpointer user_data, guint trainer, gboolean is_warm_up,
                               GError **error);
 
-  /* Puts server `server` (from 0) into its initial state. Called before each pass for each server
-   * in turn. */
+  /* Puts server `server` (from 0) into its initial state. Called before each pass. */
   gboolean (*prepare_server) (gpointer user_data, TpsClient *client, guint server, GError **error);
 
   /* All trainers must have the same parameters at the end of a pass. */
@@ -45,8 +40,7 @@ typedef struct
 TpsMaster *tps_master_new (const TpsWorld *world, TpsBenchRun *run, const GPtrArray *flags,
                            const TpsMasterWork *work, gpointer user_data, GError **error);
 
-/* Marks the run as failed. The roles receive the reason, which is copied, and end with the exit
- * status of a failure. */
+/* Marks the run as failed. The roles get the reason, which is copied, and end with a failure. */
 void tps_master_fail (TpsMaster *master, const gchar *why);
 
 /* Tells all roles to end, waits for a short time, stops the rendezvous and frees the master. */
@@ -63,5 +57,3 @@ gboolean tps_master_meet_roles (TpsMaster *master, GError **error);
 gboolean tps_master_run_pass (TpsMaster *master, TpsBenchResults *results, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsMaster, tps_master_free)
-
-G_END_DECLS

@@ -15,8 +15,7 @@ make_argv (const TpsPeerKind *kind, const gchar *script, const GPtrArray *descri
   g_autoptr (GStrvBuilder) argv = g_strv_builder_new ();
   g_auto (GStrv) names = g_strsplit (kind->flags, " ", -1);
 
-  /* The scripts use calls that exist in old and new versions of PyTorch. New versions warn that
-   * some of them are deprecated. */
+  /* The scripts use calls of old versions of PyTorch, too, for which new ones warn. */
   g_strv_builder_add_many (argv, tps_bench_find_python (), "-W", "ignore", script, NULL);
   for (guint i = 0; i < described->len; i++)
     {

@@ -12,8 +12,6 @@
 #include "bench/process/child.h"
 #include "bench/report/report.h"
 
-G_BEGIN_DECLS
-
 /* A kind of peer; all strings are static. */
 typedef struct
 {
@@ -35,8 +33,7 @@ typedef struct
 
 /* Starts a script through the supervisor and waits until it is ready. `described` are our flags
  * ("name=value"), and `arguments` further arguments, ended by NULL. The caller owns the result.
- * Blocks. Errors (NULL): UNAVAILABLE, with the missing package or script; NOT_FOUND for the
- * script. */
+ * Errors: UNAVAILABLE, with the missing package; NOT_FOUND for the script. */
 TpsPeer *tps_peer_start (TpsSupervisor *supervisor, const TpsPeerKind *kind,
                          const GPtrArray *described, gchar **arguments, GError **error);
 void tps_peer_free (TpsPeer *peer);
@@ -46,5 +43,3 @@ void tps_peer_free (TpsPeer *peer);
 gboolean tps_peer_run_pass (TpsPeer *peer, gboolean is_warm_up, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPeer, tps_peer_free)
-
-G_END_DECLS

@@ -151,8 +151,7 @@ start_role (const TpsWorld *world, TpsSupervisor *supervisor, guint rank, const 
   return tps_supervisor_start (supervisor, name, argv, NULL, NULL, error);
 }
 
-/* Starts this program again for each role if this process is a launcher. A master with --rank
- * starts none. */
+/* Starts this program for each role if this process is a launcher; not a master with --rank. */
 static gboolean
 launch_roles (Run *run, TpsBenchRun *bench, GError **error)
 {

@@ -12,8 +12,6 @@
 #include "bench/world/peer.h"
 #include "bench/world/role.h"
 
-G_BEGIN_DECLS
-
 /* The functions of a benchmark, called with its `user_data`. */
 typedef struct
 {
@@ -53,8 +51,5 @@ gint tps_program_run (const TpsProgram *program, TpsWorld *world, const TpsRunFl
 /* Prints the tables of all roles, the outcome, and the ratios to each peer. */
 void tps_program_print_tables (const TpsRunFlags *flags, TpsBenchResults *ours, GPtrArray *peers);
 
-/* Adds all series of all roles and the outcome, the series of the peers, and the ratios of series
- * that both have. */
+/* Adds all series of all roles and peers, the outcome, and ratios of common series. */
 void tps_program_add_figures (TpsBenchResults *ours, GPtrArray *peers, TpsBenchOutput *output);
-
-G_END_DECLS

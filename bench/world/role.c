@@ -31,8 +31,7 @@ typedef struct
   gint64 deadline_ns;
 } Enrolment;
 
-/* Returns TRUE if a retry can help: the master is not listening yet, or the key does not exist
- * yet. */
+/* Returns TRUE if a retry can help: the master does not listen, or the key does not exist yet. */
 static gboolean
 is_early (const GError *error)
 {
@@ -105,8 +104,7 @@ wait_for (const Enrolment *self, const gchar *key,
     }
 }
 
-/* Checks the job of the master, and restarts the startup timeout: the master waits for all
- * roles. */
+/* Checks the job of the master, which waits for all roles, and restarts the startup timeout. */
 static gboolean
 check_job (Enrolment *self, GError **error)
 {
@@ -185,8 +183,7 @@ has_stopped (const Enrolment *self, GError **error)
   return TRUE;
 }
 
-/* Puts the card under the key of the role, and waits until the master has copied it to the welcome
- * key. */
+/* Puts the card under the role's key, and waits for the master's copy under the welcome key. */
 static gboolean
 apply (const Enrolment *self, GError **error)
 {
@@ -299,8 +296,7 @@ is_wildcard (const gchar *host)
   return g_str_equal (host, "0.0.0.0") || g_str_equal (host, "::");
 }
 
-/* Returns the numeric address of --bind, because its name may resolve differently on other
- * hosts. */
+/* Returns the numeric address of --bind: its name may resolve differently elsewhere. */
 static gchar *
 resolve_bind (const gchar *bind, GError **error)
 {
@@ -312,8 +308,7 @@ resolve_bind (const gchar *bind, GError **error)
   return address;
 }
 
-/* Finds the address of this host for other roles. With Unix sockets, all roles are on this
- * machine. */
+/* Finds the address of this host for other roles. With Unix sockets, all are here. */
 static gboolean
 find_host (Role *role, GError **error)
 {
@@ -448,8 +443,7 @@ wait_for_stop (Role *role, GError **error)
           g_propagate_prefixed_error (error, g_steal_pointer (&local), "the master has ended: ");
           return FALSE;
         }
-      /* An unset key and a missing reply have the same error code; only the time distinguishes
-       * them. */
+      /* Only the time distinguishes an unset key from a missing reply. */
       if (tps_clock_now_ns () - start_ns >= SILENCE_NS)
         {
           g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,

@@ -7,10 +7,7 @@
 #include "bench/world/world.h"
 #include "plugin/plugin.h"
 
-G_BEGIN_DECLS
-
-/* Sets options of the plugin of server `server` (from 0), in addition to its name and metrics.
- * Strings are borrowed. */
+/* Sets options of server `server` (from 0) besides its name and metrics. Strings are borrowed. */
 typedef gboolean (*TpsFillServer) (gpointer user_data, guint server, TpsPluginOptions *options,
                                    GError **error);
 
@@ -21,5 +18,3 @@ typedef gboolean (*TpsFillServer) (gpointer user_data, guint server, TpsPluginOp
  * without a launcher, because a launcher prints it. */
 gint tps_role_run (const TpsWorld *world, const GPtrArray *flags, TpsFillServer fill_server,
                    gpointer user_data);
-
-G_END_DECLS

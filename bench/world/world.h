@@ -54,8 +54,7 @@ void tps_world_init (TpsWorld *world, const gchar *program, const gchar *server_
 /* Returns the number of trainers and servers, plus one for the master. */
 guint tps_world_get_size (const TpsWorld *world);
 
-/* Returns TRUE if this process is a trainer or a server, and neither the launcher nor the
- * master. */
+/* Returns TRUE if this process is a trainer or a server, not the launcher or the master. */
 gboolean tps_world_is_role (const TpsWorld *world);
 
 /* Returns the rank that the fleet has given to this process (see --master-rank). */
@@ -98,8 +97,7 @@ gboolean tps_world_finish_flags (TpsWorld *world, GError **error);
 /* Returns a description of the transport, such as "Unix sockets and shared memory". Static. */
 const gchar *tps_world_get_transport_title (const TpsWorld *world);
 
-/* Returns TRUE if a flag may differ between the processes of a world, because it concerns only one
- * process or host. */
+/* Returns TRUE if a flag may differ between processes, because it concerns one process or host. */
 gboolean tps_world_is_local_flag (const gchar *name);
 
 /* -- keys of the rendezvous; the caller owns the results -- */
@@ -116,8 +114,7 @@ gchar *tps_world_get_welcome_key (guint rank);
 /* Returns the key by which a role confirms that it has seen the stop. */
 gchar *tps_world_get_stopped_key (guint rank);
 
-/* When this key exists, all roles must exit. The value is the reason of the failure; empty =
- * success. */
+/* When this key exists, all roles must exit. Its value is the reason; empty = success. */
 #define TPS_WORLD_STOP_KEY "world/stop"
 
 G_END_DECLS

@@ -18,8 +18,7 @@ expm1_over (gdouble x)
   return fabs (x) > 1e-8 ? expm1 (x) / x : 1 + x * 0.5 * (1 + x / 3);
 }
 
-/* The density k^-exponent without normalisation, its integral up to a constant, and the inverse of
- * the integral. */
+/* The density k^-exponent without normalisation, its integral, and the inverse of the integral. */
 static gdouble
 density (const TpsZipf *zipf, gdouble x)
 {

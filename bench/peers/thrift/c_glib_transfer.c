@@ -7,9 +7,8 @@
  *   c_glib_transfer --serve=simple --address=127.0.0.1:0
  *   c_glib_transfer --load=simple --address=127.0.0.1:PORT
  *
- * The server prints "listening on ADDRESS" and ends at the end of its standard input. The load
- * generator reads rows and prints times (bench/transfer/system/row.h). It has one connection, and
- * one call in flight. */
+ * The server prints "listening on ADDRESS". The load generator reads rows and prints times
+ * (bench/transfer/system/row.h), with one call in flight. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,8 +170,7 @@ end_with_input (G_GNUC_UNUSED gpointer data)
   _exit (0);
 }
 
-/* Returns a port that is currently free. ThriftServerSocket cannot report a port that it has
- * chosen. 0 on error. */
+/* Returns a free port, because ThriftServerSocket cannot report one that it chose; 0 on error. */
 static gint
 find_port (void)
 {

@@ -179,8 +179,7 @@ order (TpsChild *child, const gchar *line, GError **error)
   return FALSE;
 }
 
-/* Waits until the server has closed its ends, which may take some time. Nothing is measured
- * meanwhile. */
+/* Waits until the server has closed its ends. Nothing is measured meanwhile. */
 static gboolean
 wait_until_closed (const TpsChild *server, guint n_descriptors, GError **error)
 {

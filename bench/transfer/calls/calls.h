@@ -22,8 +22,7 @@ G_BEGIN_DECLS
  * an error: a client cannot connect, or a reply is wrong. Blocks. */
 gdouble tps_call_load_run (const gchar *address, guint n_clients, gdouble seconds, GError **error);
 
-/* Makes one call on the connection `fd`. Returns FALSE if there is no reply or a wrong one.
- * Blocks. */
+/* Makes one call on the connection `fd`. Returns FALSE without the right reply. Blocks. */
 gboolean tps_call_load_call (gint fd);
 
 /* -- idle -- */

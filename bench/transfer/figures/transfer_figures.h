@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The figures of the transfer benchmark. Each row has a line for each system, with the rate, times
- * and CPU time. */
+/* The figures of the transfer benchmark: for each row and system, the rate, times and CPU time. */
 
 #pragma once
 
@@ -14,8 +13,7 @@ G_BEGIN_DECLS
 /* The style of the figures. */
 extern const TpsFigureStyle tps_transfer_figure_style;
 
-/* Adds the systems for comparison with ours. `specs` is an array of static
- * TpsTransferSystemSpec. */
+/* Adds the systems for comparison with ours. `specs` are static TpsTransferSystemSpecs. */
 void tps_transfer_figures_add_limits (TpsFigures *figures, const GPtrArray *specs);
 
 /* Adds a run. If calls were made one by one, the rate follows from the median of the calls;
@@ -30,15 +28,13 @@ void tps_transfer_figures_add_calls (TpsFigures *figures, const TpsTransferSyste
 /* Adds a rate of handshakes (bench/transfer/tls). */
 void tps_transfer_figures_add_handshakes (TpsFigures *figures, const TpsTransferSystemSpec *spec,
                                           gdouble handshakes_per_s);
-/* Formats a line with the handshakes of each system; "" if none were measured. The caller owns the
- * result. */
+/* Formats a line with the handshakes of each system, or "". The caller owns the result. */
 gchar *tps_transfer_show_handshakes (const TpsFigures *figures, const GPtrArray *specs);
 
 /* Returns the name of a figure, such as "push 16 MiB tcp". The caller owns the result. */
 gchar *tps_transfer_figures_name (const TpsTransferSystemSpec *spec, const TpsTransferRow *row);
 
-/* Formats the cost of idle connections as text, which the caller owns, or adds it to our
- * figures. */
+/* Formats the cost of idle connections as text, owned by the caller, or adds it to our figures. */
 gchar *tps_transfer_show_idle (const TpsTransferIdle *idle);
 void tps_transfer_output_idle (const TpsTransferIdle *idle, TpsBenchOutput *output);
 

@@ -215,8 +215,7 @@ add_links (Loader *loader, guint n, GError **error)
 
 /* -- calls -- */
 
-/* Returns the offset of a call in shared memory. Requests that are in flight at the same time have
- * different places. */
+/* Returns the offset of a call in shared memory, different for all requests in flight. */
 static gsize
 get_offset (const Run *run, guint call)
 {

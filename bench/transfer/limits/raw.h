@@ -13,8 +13,6 @@
 
 #include <glib.h>
 
-G_BEGIN_DECLS
-
 /* The head of a request. */
 typedef struct
 {
@@ -36,5 +34,3 @@ gint tps_transfer_load_raw_shared (const gchar *address, gsize max_bytes, const 
 /* Runs a load generator without a server: one thread that copies the same sizes with memcpy(),
  * twice for an echo. Returns the exit status. Blocks. */
 gint tps_transfer_load_memcpy (const gchar *address, gsize max_bytes, const gchar *certificate);
-
-G_END_DECLS

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory that both ends of a raw connection map: one half for requests, and one half of the same
- * size for replies. */
+/* Memory that both ends of a raw connection map: one half for requests, one for replies. */
 
 #pragma once
 
@@ -17,12 +16,10 @@ typedef struct
   gsize n_bytes; /* size of each half */
 } TpsTransferSharedMemory;
 
-/* Creates the memory and sends its descriptor, with one byte, through the Unix socket `fd`. Returns
- * FALSE on failure. */
+/* Creates the memory and sends its descriptor, with a byte, to `fd`. Returns FALSE on failure. */
 gboolean tps_transfer_shared_memory_offer (TpsTransferSharedMemory *memory, gsize n_bytes, gint fd);
 
-/* Receives and maps the memory that the other end has offered with the same `n_bytes`. Returns
- * FALSE on failure. Blocks. */
+/* Receives and maps the memory of `n_bytes` from the other end. Returns FALSE on failure. */
 gboolean tps_transfer_shared_memory_accept (TpsTransferSharedMemory *memory, gsize n_bytes,
                                             gint fd);
 

@@ -7,8 +7,6 @@
 
 #include <glib.h>
 
-G_BEGIN_DECLS
-
 /* Returns a listening socket; -1 with the error CONNECTION_LOST. With port 0, the kernel chooses a
  * port. `*bound` receives the address for clients, owned by the caller. */
 gint tps_stream_listen (const gchar *address, gchar **bound, GError **error);
@@ -22,5 +20,3 @@ gint tps_stream_connect (const gchar *address, GError **error);
 /* Send or receive `n_bytes`. Return FALSE if the connection ends earlier. Block. */
 gboolean tps_stream_send_all (gint fd, gconstpointer data, gsize n_bytes);
 gboolean tps_stream_receive_all (gint fd, gpointer data, gsize n_bytes);
-
-G_END_DECLS

@@ -54,8 +54,7 @@ gchar *tps_transfer_row_to_line (const TpsTransferRow *row);
  * (unless 1). The caller owns the result. */
 gchar *tps_transfer_row_to_title (const TpsTransferRow *row);
 
-/* Returns the calls that check a row: each connection makes a call whose reply contains a
- * tensor. */
+/* Returns the calls that check a row: on each connection one whose reply has a tensor. */
 TpsTransferRow tps_transfer_row_get_check (const TpsTransferRow *row);
 
 /* Returns the bytes of tensors that all calls move together. */
@@ -71,8 +70,7 @@ gint tps_transfer_serve_rows (TpsTransferRun run, gpointer user_data);
 /* -- pattern -- */
 
 /* The contents of the tensors: the same in every process, without repetitions and without zeros.
- * Memory that was never written is a mapping of a single page of zeros, which copies faster than
- * any other memory. */
+ * Memory that was never written is one page of zeros, which copies faster. */
 
 #define TPS_TRANSFER_MAX_BYTES ((gsize) 256 << 20) /* of a row */
 

@@ -22,8 +22,7 @@ is_peer (const TpsTransferSystemSpec *spec)
   return spec->script != NULL || spec->program != NULL;
 }
 
-/* Starts a process of the system. Only our own programs get --bytes; peers allocate memory for each
- * row. */
+/* Starts a process of the system. Only ours get --bytes; peers allocate memory for each row. */
 static TpsChild *
 start (const TpsTransferSystem *system, const gchar *role, const gchar *address, GError **error)
 {
@@ -72,8 +71,7 @@ start_client (TpsTransferSystem *system, GError **error)
   return system->client != NULL;
 }
 
-/* Returns TRUE if the server listens on a Unix socket. Scripts choose their transport by the
- * kind. */
+/* Returns TRUE if the server listens on a Unix socket. Scripts choose it by the kind. */
 static gboolean
 has_unix_socket (const TpsTransferSystemSpec *spec)
 {

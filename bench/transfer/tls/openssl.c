@@ -91,8 +91,7 @@ typedef struct
 #define START_NS G_GINT64_CONSTANT (10000000000)
 #define LOOK_US 500
 
-/* Returns an address on which no process listens. The kernel assigns its port again only after all
- * other ports. */
+/* Returns an address without a listener, whose port the kernel assigns again after all others. */
 static gchar *
 find_address (GError **error)
 {
@@ -140,8 +139,8 @@ wait_until_it_listens (const Server *server, TpsSupervisor *supervisor, GError *
 }
 
 /* Starts s_server in the folder of `certificate` with the options `flags` (such as "-WWW"), and
- * waits until it listens. s_server writes the received bytes to `output`, and exits after
- * `n_connections`; 0 = never. */
+ * waits until it listens. It writes received bytes to `output`, and exits after `n_connections`; 0
+ * = never. */
 static gboolean
 server_start (Server *server, TpsSupervisor *supervisor, const gchar *certificate,
               const gchar *flags, guint n_connections, const gchar *output, GError **error)
@@ -335,8 +334,7 @@ fill_sent (const Loader *loader, const TpsTransferRow *row)
   return done;
 }
 
-/* Returns TRUE if the received bytes end with the bytes of all calls. An HTTP header may precede
- * them. */
+/* Returns TRUE if the received bytes, after an HTTP header, are those of all calls. */
 static gboolean
 has_received (const Loader *loader, const TpsTransferRow *row)
 {
@@ -388,8 +386,7 @@ move (const Loader *loader, TpsTransferOp op, Server *server, const MemoryFile *
   return run_client (loader, server->address, "-quiet", loader->request.path, output, error);
 }
 
-/* Returns the nanoseconds from the start of the client to the end of the receiver; -1 with an
- * error. */
+/* Returns the ns from the start of the client to the end of the receiver; -1 with an error. */
 static gint64
 run_stream (const Loader *loader, TpsTransferOp op, const MemoryFile *file, const gchar *output,
             GError **error)
@@ -416,8 +413,7 @@ run_stream (const Loader *loader, TpsTransferOp op, const MemoryFile *file, cons
 
 /* -- rows -- */
 
-/* Moves the bytes of a row once to a file, and compares them. Returns the nanoseconds; -1 with an
- * error. */
+/* Moves the bytes of a row once to a file, and compares them. Returns the ns; -1 with an error. */
 static gint64
 compare (const Loader *loader, const TpsTransferRow *row, GError **error)
 {
@@ -433,8 +429,7 @@ compare (const Loader *loader, const TpsTransferRow *row, GError **error)
   return empty_file (&loader->received) ? ns : -1;
 }
 
-/* Runs a row: an empty stream, and then a stream with the bytes. The difference of their times is
- * the time of the bytes. */
+/* Runs a row: an empty stream, and one with the bytes. The difference is the time of the bytes. */
 static gint64
 run_row (gpointer user_data, const TpsTransferRow *row, gint64 *ns, GError **error)
 {

@@ -8,8 +8,6 @@
 
 #include "bench/process/child.h"
 
-G_BEGIN_DECLS
-
 /* -- certificate -- */
 
 /* A self-signed certificate for 127.0.0.1. */
@@ -17,14 +15,12 @@ G_BEGIN_DECLS
 /* The only cipher suite of a run, by its name in OpenSSL. TPS negotiates it by default. */
 #define TPS_TRANSFER_CIPHER "TLS_AES_256_GCM_SHA384"
 
-/* Writes a certificate and its key (P-256, PEM) to a new file that only its owner may read. Errors:
- * UNAVAILABLE. */
+/* Writes a certificate and its key (P-256, PEM) to a new private file. Errors: UNAVAILABLE. */
 gboolean tps_transfer_certificate_write (const gchar *path, GError **error);
 
 /* -- handshakes -- */
 
-/* Full handshakes of TLS 1.3 per second, one after another, without data. The client is always
- * `openssl s_time`. */
+/* Full handshakes of TLS 1.3 per second, one after another. The client is `openssl s_time`. */
 
 /* Measures the server at `address`; NULL = an `openssl s_server`, which the function starts.
  * `certificate` is the file of the certificate. s_time counts whole `seconds`. Returns the
@@ -41,5 +37,3 @@ gdouble tps_transfer_handshakes_run (TpsSupervisor *supervisor, const gchar *add
 /* Runs the load generator. `certificate` is a file in a folder of the run; `address` is not used.
  * Returns the exit status. Blocks until the end of the standard input. */
 gint tps_transfer_load_openssl (const gchar *address, gsize max_bytes, const gchar *certificate);
-
-G_END_DECLS
