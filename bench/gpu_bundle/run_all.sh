@@ -11,15 +11,13 @@
 #   4  sanitizer profile                               (compute-sanitizer, Nsight Compute)
 #
 # A numbered stage ends within 9 minutes. Each result is appended to FOLDER/results.txt (./out) as
-# soon as it is known: `PART NAME passed|failed|skipped [figure or reason]`. The output is appended
-# to FOLDER/PART.log. A killed run therefore loses nothing. A test that fails or terminates its
-# process runs again alone, and the tests and cases after it run in a new process. Parts that the
-# machine refuses are skipped, with the reason. The exit code is 1 after a failure. With
-# THRIFTPS_SMOKE=1, the benchmarks are small, and their figures are meaningless. THRIFTPS_PYTHON is
-# the Python with PyTorch.
+# soon as it is known: `PART NAME passed|failed|skipped [figure or reason]`, and the output to
+# FOLDER/PART.log. A test that fails or ends its process runs again alone, and those after it in a
+# new process. Parts that the machine refuses are skipped. The exit code is 1 after a failure. With
+# THRIFTPS_SMOKE=1, the benchmarks are small. THRIFTPS_PYTHON is the Python with PyTorch.
 #
 # --compare prints each figure of FOLDER/results.txt next to its target: reached, behind, or not
-# measured. It needs no GPU. The exit code is 1 if a figure is behind.
+# measured. The exit code is 1 if a figure is behind.
 set -u
 self=$(readlink -f "$0")
 compared=
@@ -36,7 +34,7 @@ LIMIT_S=525  # of a stage; the first stage includes the start of this script
 RUN_S=150    # of a single command, which may hang
 HUGE_S=150   # of huge_arrays
 TOOL_S=30    # of a tool that describes the machine
-OPERATIONS_S=240  # of device_ops, for which the CPU computes results of the full size
+OPERATIONS_S=240  # of device_ops
 NO_TIME="the $LIMIT_S s of the stage are over"
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
@@ -58,15 +56,13 @@ note () {  # PART NAME RESULT [FIGURE OR REASON]
 
 # -- time --
 
-# Prints the seconds that remain for one command; 0 = none.
-time_left () {  # LIMIT
+time_left () {  # LIMIT; prints the seconds that remain for one command
   local left=$((stage_end - SECONDS))
   [ "$left" -gt 0 ] || left=0
   echo $((left < $1 ? left : $1))
 }
 
-# Runs a command for at most LIMIT seconds, and at most until the end of the stage. The exit code is
-# 124 if the command takes longer, or if no time is left.
+# Runs a command for at most LIMIT seconds and until the end of the stage; 124 if it takes longer.
 limited () {  # LIMIT COMMAND...
   local limit command
   limit=$(time_left "$1")
@@ -76,8 +72,7 @@ limited () {  # LIMIT COMMAND...
   timeout --kill-after=5 "$limit" "${command[@]}"
 }
 
-# Sets `command` to COMMAND. A program of this folder in COMMAND finds the libraries of this folder.
-# A tool that starts the program does not find them.
+# Sets `command` to COMMAND, in which only a program of this folder finds its libraries.
 add_libraries () {  # COMMAND...
   local is_added=
   command=()
@@ -91,8 +86,7 @@ add_libraries () {  # COMMAND...
   done
 }
 
-# Notes the figures from standard input, one NAME|FIGURE on each line.
-note_figures () {  # PART PREFIX
+note_figures () {  # PART PREFIX; standard input has one NAME|FIGURE on each line
   local name figure
   while IFS='|' read -r name figure; do
     note "$1" "$2$(sed 's/ *$//' <<<"$name")" passed "$figure"
@@ -126,45 +120,36 @@ nvidia_folders () {
 print(":".join(f for p in sys.path if p for f in sorted(glob.glob(p + "/nvidia/*/lib"))))' 2>/dev/null
 }
 
-# Makes a program that starts Python without the libraries of this folder. It is for programs that
-# use these libraries and start Python.
-wrap_python () {  # PYTHON
-  {
-    echo '#!/bin/bash'
-    printf 'LD_LIBRARY_PATH=%q exec %q "$@"\n' "${LD_LIBRARY_PATH:-}" "$1"
-  } >"$scratch/python"
-  chmod +x "$scratch/python"
-}
-
 [ -n "$compared" ] || python=$(find_python)
 export THRIFTPS_PYTHON=none
 if [ -n "${python:=}" ]; then
-  wrap_python "$python"
-  THRIFTPS_PYTHON=$scratch/python
+  THRIFTPS_PYTHON=$scratch/python  # starts Python without the libraries of this folder
+  printf '#!/bin/bash\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "${LD_LIBRARY_PATH:-}" "$python" >"$scratch/python"
+  chmod +x "$scratch/python"
   folders=$(nvidia_folders "$python")
   LIBRARIES=$LIBRARIES${folders:+:$folders}
 fi
 
-# Prints the reason why there is no device; nothing if there is one.
-why_no_gpu () {
+why_no_gpu () {  # prints nothing if there is a device
   local said status
   said=$(limited 60 ./bin/device_ops --device=cuda:0 --only=copy --smoke --rounds=1 2>&1)
   status=$?
   [ "$status" -ne 3 ] || printf '%s\n' "$said" | tail -n 1
 }
 
-# Prints the reason why tools that inspect the driver do not work here; nothing if they may work.
-why_no_tools () {
+# Sets `tool`, which inspects the driver; otherwise notes why it cannot be used here.
+find_tool () {  # PART NAME
+  local reason=
+  tool=$(command -v "$2" || ls "/usr/local/cuda/bin/$2" 2>/dev/null) || reason="no $2 on the PATH or in /usr/local/cuda/bin"
   if grep -qi gvisor /proc/version /proc/sys/kernel/version 2>/dev/null || limited "$TOOL_S" dmesg 2>/dev/null | grep -qi gvisor; then
-    echo 'gVisor: the driver cannot be inspected'
+    reason='gVisor: the driver cannot be inspected'
   fi
+  [ -z "$reason" ] || { note "$1" all skipped "$reason"; return 1; }
 }
 
 # -- running --
 
-# Runs a command whose output goes directly to the log of the part: if this script is killed, the
-# output remains. Afterwards $scratch/said contains only this output. The exit code is that of the
-# command.
+# Runs a command whose output goes directly to the log of the part, and then to $scratch/said.
 logged () {  # PART COMMAND...
   local log=$out/$1.log status n_before
   shift
@@ -175,11 +160,9 @@ logged () {  # PART COMMAND...
   return "$status"
 }
 
-# Exit code 3 means that the machine lacks a requirement, which the last line of output names.
-# `figure`, a script for sed, extracts the figure for the results from the output. `wanted` is a
-# regular expression that the output must match. If the output matches the regular expression
-# `refusal`, the machine refuses the command, and its exit code counts as 3. Returns true if the
-# command has passed.
+# Exit code 3 means that the machine lacks a requirement, which the last line of output names; so
+# does output that matches `refusal`. It must match `wanted`. `figure`, a script for sed, extracts
+# the figure. Returns true if the command has passed.
 run () {  # PART NAME COMMAND...
   local part=$1 name=$2 status limit reason
   limit=$(time_left "${limit_s:-$RUN_S}")
@@ -208,14 +191,12 @@ run () {  # PART NAME COMMAND...
   return "$status"
 }
 
-# Prints the tests of a program, one per line.
-list_tests () {  # PROGRAM [FILTER]
+list_tests () {  # PROGRAM [FILTER]; prints one test per line
   limited 60 "$1" --gtest_list_tests ${2:+--gtest_filter="$2"} 2>/dev/null |
     sed -n -e 's/ *#.*//' -e '/^[^ ].*\.$/{s/ *$//;h}' -e '/^  /{s/^ *//;G;s/^\(.*\)\n\(.*\)$/\2\1/p}'
 }
 
-# Runs the tests listed in a file, one per line. Replaces the list by the remaining tests, which
-# failed or did not run.
+# Runs the tests listed in a file, of which those remain that failed or did not run.
 run_tests () {  # PART FILE COMMAND...
   local part=$1 file=$2
   shift 2
@@ -227,16 +208,15 @@ run_tests () {  # PART FILE COMMAND...
 }
 
 # Runs a suite of tests. After a fault of the GPU, every later test of the process fails. The first
-# remaining test has failed, or was running when the process exited. It runs again alone, and the
-# other remaining tests run in another process. TOOL... starts the program.
-suite () {  # PART NAME PROGRAM FILTER [TOOL...]
-  local part=$1 name=$2 program=$3 filter=$4 n_tests n_failed=0 n_alone=0 culprit
-  shift 4
+# remaining test has failed, or was running when the process exited: it runs again alone, and the
+# others run in another process.
+suite () {  # PART NAME PROGRAM
+  local part=$1 name=$2 program=$3 n_tests n_failed=0 n_alone=0 culprit
   if [ "$(time_left 1)" -eq 0 ]; then
     note "$part" "$name" skipped "$NO_TIME"
     return
   fi
-  list_tests "$program" "$filter" >"$scratch/tests"
+  list_tests "$program" >"$scratch/tests"
   n_tests=$(wc -l <"$scratch/tests")
   if [ "$n_tests" -eq 0 ]; then
     note "$part" "$name" failed 'it lists no tests'
@@ -244,11 +224,11 @@ suite () {  # PART NAME PROGRAM FILTER [TOOL...]
   fi
   while [ -s "$scratch/tests" ] && [ "$(time_left 1)" -gt 0 ]; do
     echo "== $name: $(wc -l <"$scratch/tests") tests" >>"$out/$part.log"
-    run_tests "$part" "$scratch/tests" "$@" "$program"
+    run_tests "$part" "$scratch/tests" "$program"
     [ -s "$scratch/tests" ] || break
     culprit=$(head -n 1 "$scratch/tests")
     echo "$culprit" >"$scratch/alone"
-    limit_s=60 run_tests "$part" "$scratch/alone" "$@" "$program"
+    limit_s=60 run_tests "$part" "$scratch/alone" "$program"
     if [ ! -s "$scratch/alone" ]; then
       note "$part" "$culprit" passed 'only alone, not within the suite'
       n_alone=$((n_alone + 1))
@@ -267,19 +247,16 @@ suite () {  # PART NAME PROGRAM FILTER [TOOL...]
   fi
 }
 
-# Prints the output of a command line by line, and appends it to the log. The exit code is in
-# $scratch/status.
-stream () {  # PART LIMIT COMMAND...
+stream () {  # PART LIMIT COMMAND...; prints and logs the output; the exit code is in $scratch/status
   limited "${@:2}" 2>&1 | tee -a "$out/$1.log"
   echo "${PIPESTATUS[0]}" >"$scratch/status"
 }
 
-# Runs the cases of a program. With --list, the program prints their names. Otherwise it prints one
-# line for each case, with the name in 28 columns. If the program exits at a failed case, the cases
-# after it run in another process, with --skip. NOTING is called for each case as soon as its line
-# is there, with PART, the name, the rest of the line, and, if there is no line, the reason. NOTING
-# must count failures in n_failed, and must set is_over if the program exits after such a line.
-# Returns 3 if this is the exit code of the program. Sets n_cases and n_done.
+# Runs the cases of a program, whose names --list prints. It prints one line for each case, with the
+# name in 28 columns. If it exits at a failed case, the cases after it run in another process, with
+# --skip. NOTING is called for each case with PART, the name, the rest of the line, and, without a
+# line, the reason. NOTING must count failures in n_failed, and must set is_over if the program exits
+# after such a line. Returns 3 if this is the exit code of the program. Sets n_cases and n_done.
 each_case () {  # PART NOTING LIMIT COMMAND...
   local part=$1 noting=$2 limit=$3 line names status is_over
   shift 3
@@ -320,8 +297,7 @@ cases () {  # PART NOUN NOTING LIMIT COMMAND...
   fi
 }
 
-# Notes an operation of device_ops.
-note_operation () {  # PART NAME REST REASON
+note_operation () {  # PART NAME REST REASON, of device_ops
   local rate of_copy to_reach n_wrong why target=
   read -r rate of_copy to_reach n_wrong why <<<"${3:-- - - - $4}"
   [ "$rate" != - ] || is_over=1
@@ -335,8 +311,7 @@ note_operation () {  # PART NAME REST REASON
   note "$1" "$2" failed "$why"
 }
 
-# Notes a case of huge_arrays.
-note_huge () {  # PART NAME REST REASON
+note_huge () {  # PART NAME REST REASON, of huge_arrays
   local result=${3:-$4}
   result=${result#"${result%%[! ]*}"}
   case $result in
@@ -348,10 +323,6 @@ note_huge () {  # PART NAME REST REASON
       [ "$result" = wrong ] || is_over=1
       ;;
   esac
-}
-
-suites () {
-  (cd bin && printf '%s\n' ./*_on_gpu_test | sed 's|^\./||' | grep -v -e '^device_memory_' -e '^device_tables_')
 }
 
 # -- stage 1 --
@@ -373,19 +344,19 @@ print(sys.version, torch.__version__, torch.version.cuda, torch.cuda.nccl.versio
 part_conformance () {
   local name
   export CONFORMANCE_DEVICES=cuda
-  for name in $(suites); do
-    suite conformance "$name" "./bin/$name" '*'
+  for name in $(cd bin && ls | grep '_on_gpu_test$' | grep -v -e '^device_memory_' -e '^device_tables_'); do
+    suite conformance "$name" "./bin/$name"
   done
 }
 
 part_tables () {
-  suite tables 'on the GPU' ./bin/device_tables_on_gpu_test '*'
+  suite tables 'on the GPU' ./bin/device_tables_on_gpu_test
 }
 
 # A server and its trainers, each in its own process, with gradients in GPU memory.
 part_cuda_ipc () {
   export THRIFTPS_SERVER=./bin/thriftps_server
-  suite cuda_ipc 'two processes' ./bin/device_memory_on_gpu_test '*'
+  suite cuda_ipc 'two processes' ./bin/device_memory_on_gpu_test
 }
 
 part_huge_arrays () {
@@ -421,8 +392,7 @@ note_pytorch () {  # PART NAME REST REASON
   fi
 }
 
-# Notes nothing: stage 1 notes the operations of device_ops.
-pass_over () {  # PART NAME REST REASON
+pass_over () {  # PART NAME REST REASON; notes nothing, as stage 1 has noted the operations
   local rate
   read -r rate _ <<<"$3"
   [ "$rate" != - ] || is_over=1
@@ -473,8 +443,7 @@ part_nccl () {
 BATCH='s/^| batch_level_metric,batch_all *|\( *[^ ]* *|\)\{5\} *\([^ ]*\) .*/a batch in \2 ms/p'
 BESIDE='s/^| all trainer\/batch_level_metric,batch_all *| *\([^ ]*\) *| *\([^ ]*\) *| *\([^ ]*\) *|$/a batch in \1 ms, PyTorch \2 ms: \3/p'
 
-# The limits of this stage add up to less than LIMIT_S, so no part is skipped because of another
-# part. The parts whose figures have targets come first.
+# The limits of this stage add up to less than LIMIT_S. Parts whose figures have targets come first.
 
 # The same work with roles on the CPU and on the GPU.
 part_parameter_server () {
@@ -489,8 +458,7 @@ part_parameter_server () {
 # The p50 of an epoch, and the samples per second of all trainers.
 EPOCH='s/^| All *| *\([^ ]*\) *| *[^ ]* *| *\([^ ]*\) .*/an epoch in \2 ms, \1 samples a second/p'
 
-# Two roles of each kind. The eight roles of each kind in the original would need 16 contexts on one
-# GPU.
+# Two roles of each kind: eight, as in the original, would need 16 contexts on one GPU.
 part_ddp_rpc () {
   local limit_s=20 figure=$EPOCH
   local work=("${size[@]}" --number-trainers=2 --number-ps=2 --embedding-dim=256 --epochs=20)
@@ -514,33 +482,31 @@ part_cuda_rpc () {
   fi
 }
 
-# Lookups and pushes by RPC, and pooling in one process. A figure is the p50. Each group of figures
-# has its own command. The lookups of the steps are also measured for a caller on the GPU: the
-# results pass through the host, or stay on the GPU.
+# Lookups and pushes by RPC, and pooling in one process. A figure is the p50. The lookups of the
+# steps are also measured for a caller on the GPU.
 part_lookup () {
   local limit_s=18 device ids group prefix more
   while read -r group device ids; do
-    prefix=$device
-    [ "$ids" = uniform ] || prefix=$device,$ids
+    prefix=${device}${ids:+,$ids}
     more=()
     [ "$group" != step ] || more=(--to-device --rows=200000)
     run lookup "$group on $prefix" ./bin/lookup "${size[@]}" --repeats=2 --seconds=0.5 --calls=1000 \
-      --batches=100 --only="$group" --device="$device" --ids="$ids" "${more[@]}" --server-binary=./bin/thriftps_server \
+      --batches=100 --only="$group" --device="$device" --ids="${ids:-uniform}" "${more[@]}" --server-binary=./bin/thriftps_server \
       </dev/null || continue
     sed -n 's/^\(\(lookup\|push\|pool\|store\|step\)[, ].*[^ ]\)  *\([0-9][0-9.e+]*\)  *[0-9][0-9.e+]* \(rows\/s\|ms\|calls\/s\) .*/\1|\3 \4/p' "$scratch/said" |
       note_figures lookup "$prefix: "
-  done <<<"push cuda:0 uniform
+  done <<<"push cuda:0
 push cuda:0 zipf
-remote cuda:0 uniform
-step cuda:0 uniform
-push cpu uniform
+remote cuda:0
+step cuda:0
+push cpu
 push cpu zipf
-remote cpu uniform
-push cuda:0/host uniform
-remote cuda:0/host uniform
+remote cpu
+push cuda:0/host
+remote cuda:0/host
 remote cuda:0 zipf
-local cuda:0 uniform
-local cpu uniform"
+local cuda:0
+local cpu"
 }
 
 # -- stage 4 --
@@ -552,22 +518,15 @@ TOOL_FILTER+=':*Rounding.*Reference*:*Rounding.Depends*'
 # Matches the lines of a tool that cannot work on this machine.
 REFUSAL='Device not supported|LibraryNotLoaded|ERR_NVGPUCTRPERM'
 
-# Each line has a tool, the limit of a run in seconds, and the suites to run under the tool.
-# initcheck finds reads of device memory that was never written. Elementwise kernels write and read
-# whole arrays, so they are left out. synccheck checks the synchronisation of threads.
+# Each line has a tool, the limit of a run in seconds, and suites. initcheck finds reads of memory
+# that was never written. Elementwise kernels write and read whole arrays, so it leaves them out.
 SANITIZED='memcheck 35 rows layers optimizers rounding elementwise
 initcheck 20 rows layers optimizers rounding
 synccheck 20 rows layers optimizers'
 
 part_sanitizer () {
-  local name tool kind names options reason limit_s refusal=$REFUSAL
-  reason=$(why_no_tools)
-  tool=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
-  [ -n "$tool" ] || reason=${reason:-no compute-sanitizer on the PATH or in /usr/local/cuda/bin}
-  if [ -n "$reason" ]; then
-    note sanitizer all skipped "$reason"
-    return
-  fi
+  local name tool kind names options limit_s refusal=$REFUSAL
+  find_tool sanitizer compute-sanitizer || return
   export CONFORMANCE_DEVICES=cuda
   while read -r kind limit_s names; do
     options=(--error-exitcode=9 "--tool=$kind")
@@ -586,17 +545,10 @@ part_sanitizer () {
 
 # Profiles four kernels (structs of cuda/kernels and cuda/optimizer) without locking the clocks.
 part_profile () {
-  local tool reason kernel operation wanted limit_s=45 refusal=$REFUSAL
-  reason=$(why_no_tools)
-  tool=$(command -v ncu || ls /usr/local/cuda/bin/ncu 2>/dev/null)
-  [ -n "$tool" ] || reason=${reason:-no ncu on the PATH or in /usr/local/cuda/bin}
-  if [ -n "$reason" ]; then
-    note profile all skipped "$reason"
-    return
-  fi
+  local tool kernel operation wanted limit_s=45 refusal=$REFUSAL
+  find_tool profile ncu || return
   while read -r kernel operation; do
-    # The heading of a profiled launch. The name alone would also match the warning that no kernel
-    # was profiled.
+    # The heading of a profiled launch, which a warning does not contain.
     wanted="\\b$kernel\\b.*, Context [0-9]"
     # The first launch belongs to the check on a few elements.
     run profile "$kernel" "$tool" --clock-control none --set detailed --kernel-name-base demangled \
@@ -611,15 +563,13 @@ RowwiseAdagrad row-wise adagrad, dim 64"
 
 # -- targets --
 
-# Prints the figures with a target, one per line: PART|NAME|TARGET|UNIT.
-list_targets () {
+list_targets () {  # prints one PART|NAME|TARGET|UNIT per line
   limited "$TOOL_S" ./bin/device_ops --list | sed -n 's/^\(.\{28\}\)  *\(.*[1-9].*\)$/device_ops|\1|\2|of the copy/p' |
     sed 's/  *|/|/'
   printf 'cuda_rpc|%s|2|times PyTorch\n' 'beside PyTorch' 'beside PyTorch, dense'
 }
 
-# Compares the figures with their targets. A figure counts if its result has passed. If there are
-# several runs, the last one counts.
+# Compares the figures of the last results that passed with their targets.
 compare () {  # FOLDER
   if [ ! -r "$1/results.txt" ]; then
     echo "run_all.sh: $1: no results.txt in this folder" >&2
