@@ -13,7 +13,6 @@
 #include "bench/all_reduce/rank.h"
 #include "bench/engine/benchmark.h"
 #include "bench/process/child.h"
-#include "bench/process/python.h"
 #include "bench/process/runfiles.h"
 #include "bench/report/figures.h"
 #include "plugin/plugin.h"

@@ -8,7 +8,7 @@
 
 #include "bench/ddp_rpc/epoch_report.h"
 #include "bench/process/flags.h"
-#include "bench/process/python.h"
+#include "bench/process/runfiles.h"
 #include "bench/report/report.h"
 #include "bench/world/program.h"
 #include "bench/world/world.h"

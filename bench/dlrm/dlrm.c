@@ -13,12 +13,11 @@
 
 #include "bench/dlrm/click_log.h"
 #include "bench/dlrm/options.h"
-#include "bench/dlrm/pass_file.h"
+#include "bench/dlrm/quality.h"
 #include "bench/dlrm/role.h"
 #include "bench/engine/benchmark.h"
 #include "bench/process/child.h"
 #include "bench/process/interrupt.h"
-#include "bench/process/python.h"
 #include "bench/process/runfiles.h"
 #include "bench/report/figures.h"
 #include "bench/report/grid.h"

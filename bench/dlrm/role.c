@@ -7,7 +7,7 @@
 
 #include "bench/dlrm/click_log.h"
 #include "bench/dlrm/options.h"
-#include "bench/dlrm/pass_file.h"
+#include "bench/dlrm/quality.h"
 #include "bench/served/served.h"
 #include "plugin/client/remote_store.h"
 #include "plugin/client/remote_tables.h"

@@ -20,10 +20,9 @@
 #include "bench/durability/server.h"
 #include "bench/engine/benchmark.h"
 #include "bench/process/interrupt.h"
-#include "bench/process/python.h"
 #include "bench/process/runfiles.h"
 #include "bench/report/json_output.h"
-#include "bench/served/callers.h"
+#include "bench/served/served.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 

@@ -7,6 +7,7 @@
  *
  * Exit status: 0; 1 a result is wrong or a call fails; 2 bad flags; 3 no CUDA device or no NCCL. */
 
+#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -118,42 +119,26 @@ typedef struct
 
 typedef struct
 {
-  TpsMutex lock;
-  TpsCond changed;
-  gboolean is_done; /* under the lock */
-  GError *error;    /* under the lock */
+  sem_t is_done;
+  GError *error;
 } Waiter;
-
-static void
-waiter_init (Waiter *waiter)
-{
-  *waiter = (Waiter) { 0 };
-  tps_mutex_init (&waiter->lock);
-  tps_cond_init (&waiter->changed);
-}
 
 static void
 on_done (gpointer user_data, const GError *error)
 {
   Waiter *waiter = user_data;
 
-  tps_mutex_lock (&waiter->lock);
   waiter->error = error != NULL ? g_error_copy (error) : NULL;
-  waiter->is_done = TRUE;
-  tps_cond_signal (&waiter->changed);
-  tps_mutex_unlock (&waiter->lock);
+  sem_post (&waiter->is_done);
 }
 
 /* Waits for the end of the collective. Returns FALSE with its error. */
 static gboolean
 waiter_wait (Waiter *waiter, GError **error)
 {
-  tps_mutex_lock (&waiter->lock);
-  while (!waiter->is_done)
-    tps_cond_wait (&waiter->changed, &waiter->lock);
-  tps_mutex_unlock (&waiter->lock);
-  tps_cond_clear (&waiter->changed);
-  tps_mutex_clear (&waiter->lock);
+  while (sem_wait (&waiter->is_done) != 0)
+    ;
+  sem_destroy (&waiter->is_done);
   if (waiter->error == NULL)
     return TRUE;
   g_propagate_error (error, waiter->error);
@@ -163,9 +148,9 @@ waiter_wait (Waiter *waiter, GError **error)
 static gboolean
 all_reduce (Rank *rank, gpointer data, gsize n_elems, GError **error)
 {
-  Waiter waiter;
+  Waiter waiter = { 0 };
 
-  waiter_init (&waiter);
+  sem_init (&waiter.is_done, 0, 0);
   rank->group->ops->all_reduce_f32 (rank->group, data, n_elems, on_done, &waiter);
   return waiter_wait (&waiter, error);
 }
@@ -230,11 +215,11 @@ average_halves (Rank *rank, gsize n_elems, GError **error)
                          .weight = rank->group->rank + 1.0 };
   gfloat sum = 0, weights = 0;
   gboolean is_right = TRUE;
-  Waiter waiter;
+  Waiter waiter = { 0 };
 
   for (gsize i = 0; i < n_elems; i++)
     halves[i] = tps_float16_from_float ((gfloat) (rank->group->rank + 1));
-  waiter_init (&waiter);
+  sem_init (&waiter.is_done, 0, 0);
   rank->group->ops->average (rank->group, &average, on_done, &waiter);
   if (!waiter_wait (&waiter, error))
     return FALSE;
@@ -260,10 +245,10 @@ gather (Rank *rank, gsize n_elems, GError **error)
   g_autoptr (TpsBuffer) all = NULL;
   const guint8 *at;
   gboolean is_right = TRUE;
-  Waiter waiter;
+  Waiter waiter = { 0 };
 
   memset (mine, (gint) rank->group->rank, n_bytes);
-  waiter_init (&waiter);
+  sem_init (&waiter.is_done, 0, 0);
   rank->group->ops->all_gather_bytes (rank->group, mine, n_bytes, counts, &all, on_done, &waiter);
   if (!waiter_wait (&waiter, error))
     return FALSE;

@@ -6,6 +6,7 @@
 #include "bench/lookup/gather.h"
 #include "bench/lookup/parts.h"
 #include "runtime/base/error.h"
+#include "runtime/base/parallel.h"
 #include "runtime/base/sync.h"
 #include "runtime/device/backend.h"
 #include "runtime/embedding/table_spec.h"
@@ -44,12 +45,7 @@ typedef struct
   TpsLookupLocal *local;
   System system;
   const gint64 *ids;
-  atomic_size_t next; /* the next share */
   gsize n_shares;
-
-  TpsMutex lock;
-  TpsCond ended;
-  guint n_working; /* threads that still work; guarded by the lock */
 } Batch;
 
 /* Returns "pool", "store" or "gather". */
@@ -75,18 +71,12 @@ fill_some (TpsTableStore *store, const TpsLookupShape *shape, gsize first, gsize
 {
   g_autofree gint64 *ids = g_new (gint64, n);
   g_autofree gfloat *values = g_new (gfloat, n * shape->dim);
-  TpsTensorView indices = {
-    .shape = { .dtype = TPS_DTYPE_INT64, .n_dims = 1, .dims[0] = (gint64) n }, .data = ids
-  };
-  TpsTensorView gradient = { .shape = { .dtype = TPS_DTYPE_FLOAT32,
-                                        .n_dims = 2,
-                                        .dims = { (gint64) n, (gint64) shape->dim } },
-                             .data = values };
 
   for (gsize i = 0; i < n; i++)
     ids[i] = (gint64) (first + i);
   tps_lookup_fill_rows (values, first, n, shape->dim, -1);
-  return tps_table_store_apply_rows (store, TABLE, indices, gradient, error);
+  return tps_table_store_apply_rows (store, TABLE, tps_view_ids (ids, n),
+                                     tps_view_rows (values, n, shape->dim), error);
 }
 
 static gboolean
@@ -157,10 +147,13 @@ tps_lookup_local_free (TpsLookupLocal *local)
 /* -- batches whose bags the threads share -- */
 
 static void
-run_share (Batch *batch, gsize begin, gsize end)
+run_share (gpointer user_data, gsize share)
 {
+  const Batch *batch = user_data;
   TpsLookupLocal *local = batch->local;
   const TpsLookupShape *shape = &local->bags->shape;
+  gsize begin = share * shape->n_bags / batch->n_shares;
+  gsize end = (share + 1) * shape->n_bags / batch->n_shares;
   TpsBags bags = {
     .rows = (gint64) shape->n_rows,
     .dim = (gint64) shape->dim,
@@ -179,40 +172,12 @@ run_share (Batch *batch, gsize begin, gsize end)
 }
 
 static void
-take_shares (gpointer user_data)
-{
-  Batch *batch = user_data;
-  gsize n_bags = batch->local->bags->shape.n_bags;
-  gsize share;
-
-  while ((share = atomic_fetch_add (&batch->next, 1)) < batch->n_shares)
-    run_share (batch, share * n_bags / batch->n_shares, (share + 1) * n_bags / batch->n_shares);
-  tps_mutex_lock (&batch->lock);
-  if (--batch->n_working == 0)
-    tps_cond_signal (&batch->ended);
-  tps_mutex_unlock (&batch->lock);
-}
-
-static void
 run_shared (TpsLookupLocal *local, System system, const gint64 *ids)
 {
-  Batch batch = { .local = local, .system = system, .ids = ids, .n_working = local->n_threads };
+  gsize n_shares = local->n_threads == 1 ? 1 : local->n_threads * SHARES_PER_THREAD;
+  Batch batch = { local, system, ids, MIN (n_shares, local->bags->shape.n_bags) };
 
-  batch.n_shares = local->n_threads == 1
-                       ? 1
-                       : MIN (local->n_threads * SHARES_PER_THREAD, local->bags->shape.n_bags);
-  atomic_init (&batch.next, 0);
-  tps_mutex_init (&batch.lock);
-  tps_cond_init (&batch.ended);
-  for (guint i = 1; i < local->n_threads; i++)
-    tps_worker_pool_submit (local->helpers, take_shares, &batch);
-  take_shares (&batch);
-  tps_mutex_lock (&batch.lock);
-  while (batch.n_working > 0)
-    tps_cond_wait (&batch.ended, &batch.lock);
-  tps_mutex_unlock (&batch.lock);
-  tps_cond_clear (&batch.ended);
-  tps_mutex_clear (&batch.lock);
+  tps_parallel_run (local->helpers, batch.n_shares, run_share, &batch);
 }
 
 /* -- the store -- */
@@ -223,14 +188,8 @@ run_store (TpsLookupLocal *local, const gint64 *ids, GError **error)
   const TpsLookupShape *shape = &local->bags->shape;
   TpsBagQuery query = {
     .table = TABLE,
-    .indices = { .shape = { .dtype = TPS_DTYPE_INT64,
-                            .n_dims = 1,
-                            .dims[0] = (gint64) (shape->n_bags * shape->bag_length) },
-                 .data = ids },
-    .offsets = { .shape = { .dtype = TPS_DTYPE_INT64,
-                            .n_dims = 1,
-                            .dims[0] = (gint64) shape->n_bags },
-                 .data = local->offsets },
+    .indices = tps_view_ids (ids, shape->n_bags * shape->bag_length),
+    .offsets = tps_view_ids (local->offsets, shape->n_bags),
     .pooling = TPS_POOLING_SUM,
   };
   TpsTensor output = { 0 };

@@ -15,7 +15,7 @@
 #include <stdio.h>
 
 #include "bench/lookup/parts.h"
-#include "bench/process/python.h"
+#include "bench/process/runfiles.h"
 
 #define NAME "lookup"
 #define MAX_SETS 64

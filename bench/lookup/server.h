@@ -4,7 +4,6 @@
 
 #pragma once
 
-#include "bench/served/callers.h"
 #include "bench/served/served.h"
 
 /* The number of transports, and the name of a transport: "unix" or "tcp"; static. */

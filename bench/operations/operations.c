@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "bench/engine/benchmark.h"
-#include "bench/served/callers.h"
 #include "bench/served/served.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"

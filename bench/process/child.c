@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "bench/process/interrupt.h"
-#include "bench/process/python.h"
+#include "bench/process/runfiles.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 

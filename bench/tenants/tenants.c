@@ -9,7 +9,6 @@
  * checked. */
 
 #include "bench/engine/benchmark.h"
-#include "bench/served/callers.h"
 #include "bench/served/served.h"
 #include "plugin/plugin.h"
 #include "runtime/base/error.h"

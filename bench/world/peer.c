@@ -4,7 +4,6 @@
 
 #include <json-glib/json-glib.h>
 
-#include "bench/process/python.h"
 #include "bench/process/runfiles.h"
 #include "runtime/base/error.h"
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "bench/process/interrupt.h"
-#include "bench/process/python.h"
 #include "bench/process/runfiles.h"
 #include "bench/report/report.h"
 #include "runtime/base/error.h"

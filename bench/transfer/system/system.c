@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "bench/process/python.h"
 #include "bench/process/runfiles.h"
 #include "runtime/base/error.h"
 
