@@ -183,13 +183,6 @@ log_trainer (gpointer user_data, guint rank, TpsBatchUpdateEvent event)
 }
 
 static void
-set (gchar **field, const gchar *value)
-{
-  g_free (*field);
-  *field = g_strdup (value);
-}
-
-static void
 take_config (GVariant **field, GVariantDict *dict)
 {
   g_clear_pointer (field, g_variant_unref);
@@ -204,12 +197,12 @@ make_plan (gpointer user_data, G_GNUC_UNUSED guint trainer, G_GNUC_UNUSED gboole
   TpsTrainPlan *plan = tps_train_plan_new ();
   GVariantDict dict;
 
-  set (&plan->model_class, "LinearModel");
+  tps_plan_set (&plan->model_class, "LinearModel");
   g_variant_dict_init (&dict, NULL);
   g_variant_dict_insert (&dict, "in_features", "x", (gint64) o->in_features);
   g_variant_dict_insert (&dict, "out_features", "x", (gint64) o->out_features);
   take_config (&plan->model_config, &dict);
-  set (&plan->trainer, "BatchUpdateTrainer");
+  tps_plan_set (&plan->trainer, "BatchUpdateTrainer");
   g_variant_dict_init (&dict, NULL);
   g_variant_dict_insert (&dict, "batch_size", "x", (gint64) o->batch_size);
   g_variant_dict_insert (&dict, "momentum", "d", o->momentum);
@@ -217,7 +210,7 @@ make_plan (gpointer user_data, G_GNUC_UNUSED guint trainer, G_GNUC_UNUSED gboole
   plan->steps_per_epoch = (guint) o->batches;
   plan->epochs = 1;
   plan->seed = o->seed;
-  set (&plan->create_criterion, "l1");
+  tps_plan_set (&plan->create_criterion, "l1");
   plan->learning_rate = o->lr;
   return plan;
 }

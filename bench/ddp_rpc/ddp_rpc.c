@@ -341,13 +341,6 @@ prepare_server (gpointer user_data, TpsClient *client, guint server, GError **er
 
 /* -- trainers -- */
 
-static void
-set (gchar **field, const gchar *value)
-{
-  g_free (*field);
-  *field = g_strdup (value);
-}
-
 static GVariant *
 make_trainer_config (const Work *work, gboolean is_warm_up)
 {
@@ -377,9 +370,9 @@ make_plan (gpointer user_data, G_GNUC_UNUSED guint trainer, gboolean is_warm_up,
   const Options *o = &work->options;
   TpsTrainPlan *plan = tps_train_plan_new ();
 
-  set (&plan->model_class, "HybridModel");
-  set (&plan->trainer, "DdpRpcTrainer");
-  set (&plan->device, work->options.trainer_device);
+  tps_plan_set (&plan->model_class, "HybridModel");
+  tps_plan_set (&plan->trainer, "DdpRpcTrainer");
+  tps_plan_set (&plan->device, work->options.trainer_device);
   g_clear_pointer (&plan->trainer_config, g_variant_unref);
   plan->trainer_config = make_trainer_config (work, is_warm_up);
   plan->steps_per_epoch = (guint) o->batches;

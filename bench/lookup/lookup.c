@@ -174,12 +174,6 @@ add_output (gpointer user_data, TpsBenchOutput *output)
       }
 }
 
-static gchar *
-name_ours (const gchar *system, const gchar *row)
-{
-  return g_strdup_printf ("%s, %s", system, row);
-}
-
 const TpsQuantity tps_lookup_rows_per_s = { "", "rows/s" }, tps_lookup_ms = { "", "ms" },
                   tps_lookup_calls_per_s = { "", "calls/s" }, tps_lookup_calls = { "", "calls" };
 
@@ -189,9 +183,7 @@ static const TpsFigureColumn columns[] = {
   { NULL, NULL, NULL, 0 },
 };
 
-static const TpsFigureStyle style = {
-  .name = name_ours, .label = name_ours, .columns = columns, .has_units = TRUE
-};
+static const TpsFigureStyle style = { .columns = columns, .has_units = TRUE };
 
 static gint
 run_benchmark (const TpsLookupOptions *options)

@@ -621,12 +621,6 @@ print_report (gpointer user_data)
            atomic_load (&bench->collector->n_requests));
 }
 
-static gchar *
-name_ours (const gchar *system, const gchar *row)
-{
-  return g_strdup_printf ("%s, %s", system, row);
-}
-
 static const TpsFigureColumn columns[] = {
   { "p50", "", NULL, 50 },
   { "CPU us", " CPU of the server", "us/call", 50 },
@@ -638,9 +632,7 @@ static const TpsFigureColumn columns[] = {
   { NULL, NULL, NULL, 0 },
 };
 
-static const TpsFigureStyle style = {
-  .name = name_ours, .label = name_ours, .columns = columns, .has_units = TRUE
-};
+static const TpsFigureStyle style = { .columns = columns, .has_units = TRUE };
 
 gint
 main (gint argc, gchar **argv)

@@ -131,13 +131,6 @@ add_batches (Work *work, guint trainer, TpsTrainPlan *plan)
 }
 
 static void
-set (gchar **field, const gchar *value)
-{
-  g_free (*field);
-  *field = g_strdup (value);
-}
-
-static void
 set_config (GVariant **field, GVariant *value)
 {
   g_clear_pointer (field, g_variant_unref);
@@ -152,28 +145,28 @@ make_plan (gpointer user_data, guint trainer, G_GNUC_UNUSED gboolean is_warm_up,
   const TpsBenchOptions *o = &work->options;
   TpsTrainPlan *plan = tps_train_plan_new ();
 
-  set (&plan->model_class, work->model.class_name);
+  tps_plan_set (&plan->model_class, work->model.class_name);
   set_config (&plan->model_config, work->model.arguments);
-  set (&plan->trainer, o->trainer);
+  tps_plan_set (&plan->trainer, o->trainer);
   set_config (&plan->trainer_config, work->trainer_arguments);
   plan->steps_per_epoch = work->steps_per_epoch;
   plan->epochs = (guint) o->epochs;
   plan->seed = o->seed;
-  set (&plan->backend, o->backend);
-  set (&plan->preprocess_data, o->preprocess_data);
-  set (&plan->create_criterion, o->create_criterion);
-  set (&plan->create_ddp_model, o->create_ddp_model);
-  set (&plan->hook_state, o->hook_state);
-  set (&plan->ddp_hook, o->ddp_hook);
-  set (&plan->iteration_step, o->iteration_step);
+  tps_plan_set (&plan->backend, o->backend);
+  tps_plan_set (&plan->preprocess_data, o->preprocess_data);
+  tps_plan_set (&plan->create_criterion, o->create_criterion);
+  tps_plan_set (&plan->create_ddp_model, o->create_ddp_model);
+  tps_plan_set (&plan->hook_state, o->hook_state);
+  tps_plan_set (&plan->ddp_hook, o->ddp_hook);
+  tps_plan_set (&plan->iteration_step, o->iteration_step);
   plan->partition_by_trainer = g_str_equal (o->partition, "trainers");
   plan->first_bucket_mib = o->first_bucket_mib;
   plan->bucket_cap_mib = o->bucket_cap_mib;
   plan->piece_bytes = (gint64) o->piece_kib * 1024;
   plan->learning_rate = o->learning_rate;
-  set (&plan->reduce, o->reduce);
-  set (&plan->compress, o->compress);
-  set (&plan->device, trainer < (guint) o->ntrainer ? "cpu" : "cuda");
+  tps_plan_set (&plan->reduce, o->reduce);
+  tps_plan_set (&plan->compress, o->compress);
+  tps_plan_set (&plan->device, trainer < (guint) o->ntrainer ? "cpu" : "cuda");
   add_batches (work, trainer, plan);
   return plan;
 }

@@ -215,11 +215,19 @@ append_ratios (GString *text, const TpsFigures *figures, const Figure *figure)
     }
 }
 
+/* Calls a function of the style. */
+static gchar *
+format_name (gchar *(*func) (const gchar *system, const gchar *row), const Figure *figure)
+{
+  return func != NULL ? func (figure->system, figure->row)
+                      : g_strdup_printf ("%s, %s", figure->system, figure->row);
+}
+
 static void
 append_line (GString *text, const TpsFigures *figures, const Figure *figure)
 {
   const TpsFigureStyle *style = figures->style;
-  g_autofree gchar *label = style->label (figure->system, figure->row);
+  g_autofree gchar *label = format_name (style->label, figure);
 
   g_string_append_printf (text, "%-*s", LABEL_COLUMNS, label);
   for (const TpsFigureColumn *column = style->columns; column->title != NULL; column++)
@@ -277,7 +285,7 @@ output_ratios (const TpsFigures *figures, const Figure *figure, const gchar *nam
 static void
 output_ours (const TpsFigures *figures, const Figure *figure, TpsBenchOutput *output)
 {
-  g_autofree gchar *name = figures->style->name (figure->system, figure->row);
+  g_autofree gchar *name = format_name (figures->style->name, figure);
 
   output_figure (figure, name, &output->ours);
   if (is_main (figure) && find_limit (figures, figure->system) == NULL)

@@ -30,7 +30,8 @@ typedef struct
 
 /* The names and the columns of a benchmark's figures. `name` returns the JSON name of a figure of
  * our systems, without the suffix; a figure of a peer has the name of the row. `label` returns the
- * first cell of a line. The caller owns both. `columns` is static and ends with a NULL title. */
+ * first cell of a line. The caller owns both; NULL functions give "SYSTEM, ROW". `columns` is static
+ * and ends with a NULL title. */
 typedef struct
 {
   gchar *(*name) (const gchar *system, const gchar *row);

@@ -300,21 +300,13 @@ stop (gpointer user_data)
     stop_server (&bench->servers[i]);
 }
 
-static gchar *
-name_ours (const gchar *system, const gchar *row)
-{
-  return g_strdup_printf ("%s, %s", system, row);
-}
-
 static const TpsFigureColumn columns[] = {
   { "p50", "", NULL, 50 },
   { "p99", "", NULL, 99 },
   { NULL, NULL, NULL, 0 },
 };
 
-static const TpsFigureStyle style = {
-  .name = name_ours, .label = name_ours, .columns = columns, .has_units = TRUE
-};
+static const TpsFigureStyle style = { .columns = columns, .has_units = TRUE };
 
 static gboolean
 parse (Options *o, gint argc, gchar **argv, GError **error)

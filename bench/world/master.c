@@ -541,6 +541,13 @@ add_servers (TpsMaster *master, TpsTrainPlan *plan)
     }
 }
 
+void
+tps_plan_set (gchar **field, const gchar *value)
+{
+  g_free (*field);
+  *field = g_strdup (value);
+}
+
 /* Makes the plan of a trainer: the benchmark's work with names and addresses. */
 static TpsTrainPlan *
 make_plan (TpsMaster *master, guint trainer, GError **error)

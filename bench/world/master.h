@@ -33,6 +33,9 @@ typedef struct
   guint n_spare_trainers;
 } TpsMasterWork;
 
+/* Replaces a string of a plan with a copy of `value`. */
+void tps_plan_set (gchar **field, const gchar *value);
+
 /* Starts the rendezvous. The supervisor of `run` watches local children, and the engine of `run`
  * shows the progress of passes. `flags` are lines "name=value" of all flags, which must be equal in
  * every role. All arguments are borrowed, `flags` only for the call. The caller owns the result.
