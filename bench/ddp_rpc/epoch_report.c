@@ -13,18 +13,12 @@
 /* -- numbers -- */
 
 static gdouble
-get (const GArray *values, guint i)
-{
-  return g_array_index (values, gdouble, i);
-}
-
-static gdouble
 sum_of (const GArray *values, guint first, guint n)
 {
   gdouble sum = 0;
 
   for (guint i = first; i < first + n; i++)
-    sum += get (values, i);
+    sum += g_array_index (values, gdouble, i);
   return sum;
 }
 

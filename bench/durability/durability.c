@@ -582,12 +582,6 @@ prepare_pushes (Bench *bench, GError **error)
 /* For the estimate of the time. */
 #define USUAL_BYTES_PER_S 1e9
 
-static gdouble
-get_usual_s (const Bench *bench)
-{
-  return (gdouble) bench->options->n_bytes / USUAL_BYTES_PER_S;
-}
-
 /* -- our servers -- */
 
 static gboolean
@@ -751,7 +745,7 @@ start_torch (Bench *bench, GError **error)
 static gboolean
 prepare_snapshots (Bench *bench, GError **error)
 {
-  gdouble seconds = get_usual_s (bench);
+  gdouble seconds = (gdouble) bench->options->n_bytes / USUAL_BYTES_PER_S;
 
   if (!bench->options->no_peers && has_torch (bench) && !start_torch (bench, error))
     return FALSE;

@@ -38,13 +38,6 @@ status_line_init (StatusLine *line)
   wait_from (line, tps_clock_now_ns ());
 }
 
-/* Returns TRUE if a new text is due. */
-static gboolean
-status_line_is_due (StatusLine *line)
-{
-  return tps_clock_now_ns () >= line->next_ns;
-}
-
 /* Shows `text`, which must not end with a newline, and starts the next interval. */
 static void
 status_line_show (StatusLine *line, const gchar *text)
@@ -53,14 +46,6 @@ status_line_show (StatusLine *line, const gchar *text)
   line->shown = TRUE;
   fprintf (stderr, line->is_terminal ? "\r%s\033[K" : "%s\n", text);
   fflush (stderr);
-}
-
-/* Clears the line if stderr is a terminal. */
-static void
-status_line_end (StatusLine *line)
-{
-  if (line->shown && line->is_terminal)
-    fputs ("\r\033[K", stderr);
 }
 
 #define NOTHING G_MAXUINT
@@ -231,7 +216,7 @@ tps_engine_estimate (TpsEngine *engine)
 gboolean
 tps_engine_is_due (TpsEngine *engine)
 {
-  return status_line_is_due (&engine->line);
+  return tps_clock_now_ns () >= engine->line.next_ns;
 }
 
 static void
@@ -342,7 +327,8 @@ tps_engine_run (TpsEngine *engine, GError **error)
       if (ok && engine->round == 0 && engine->warm != NULL)
         engine->warm (engine->warm_data);
     }
-  status_line_end (&engine->line);
+  if (engine->line.shown && engine->line.is_terminal)
+    fputs ("\r\033[K", stderr); /* clears the line */
   return ok;
 }
 

@@ -166,13 +166,6 @@ scrape (Scraper *scraper, SoupSession *session)
   return TRUE;
 }
 
-static void
-pause_until (const Scraper *scraper, gint64 time_ns)
-{
-  while (!atomic_load (&scraper->is_over) && tps_clock_now_ns () < time_ns)
-    g_usleep (SLICE_US);
-}
-
 static gpointer
 run_scraper (gpointer data)
 {
@@ -188,7 +181,8 @@ run_scraper (gpointer data)
 
       if (!scrape (scraper, session))
         break;
-      pause_until (scraper, next_ns);
+      while (!atomic_load (&scraper->is_over) && tps_clock_now_ns () < next_ns)
+        g_usleep (SLICE_US);
     }
   g_object_unref (session);
   g_main_context_pop_thread_default (context);

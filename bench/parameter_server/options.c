@@ -282,16 +282,11 @@ take_seeds (TpsBenchOptions *o, GError **error)
   return tps_flags_refuse ("torch-seed", text, expected, error);
 }
 
-/* Returns TRUE if all processes are on one host: other hosts cannot reach a master on loopback. */
-static gboolean
-is_on_one_host (const TpsWorld *world)
-{
-  return g_str_equal (world->transport, "unix") || tps_reachable_is_loopback (world->master_addr);
-}
-
 static gboolean
 finish (TpsBenchOptions *o, GError **error)
 {
+  gboolean is_on_one_host; /* other hosts cannot reach a master on loopback */
+
   if (!tps_world_read_environment (&o->world, error) || !take_seeds (o, error))
     return FALSE;
   fill_defaults (o);
@@ -299,7 +294,9 @@ finish (TpsBenchOptions *o, GError **error)
   o->world.n_servers = tps_bench_options_count_servers (o);
   if (!tps_world_finish_flags (&o->world, error))
     return FALSE;
-  tps_flags_default_number (&o->piece_kib, is_on_one_host (&o->world) ? 0 : PIECE_KIB);
+  is_on_one_host = g_str_equal (o->world.transport, "unix")
+                   || tps_reachable_is_loopback (o->world.master_addr);
+  tps_flags_default_number (&o->piece_kib, is_on_one_host ? 0 : PIECE_KIB);
   return check_world (o, error) && check_peer (o, error);
 }
 

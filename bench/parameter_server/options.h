@@ -18,39 +18,15 @@ typedef struct
   TpsRunFlags run;
   TpsWorld world;
 
-  gchar *trainer;
-  gint ntrainer;
-  gint ncudatrainer;
-  gchar *filestore;
-  gchar *server;
-  gint nserver;
-  gint ncudaserver;
-  gchar *backend;
-  gint epochs;
-  gint batch_size;
-  gchar *data;
-  gchar *model;
-  gchar *data_config_path;
-  gchar *model_config_path;
-  gchar *server_config_path;
-  gchar *trainer_config_path;
-  gint64 torch_seed; /* TPS_BENCH_NO_SEED = not given */
-  gint64 cuda_seed;
-  gchar *preprocess_data;
-  gchar *create_criterion;
-  gchar *create_ddp_model;
-  gchar *hook_state;
-  gchar *ddp_hook;
-  gchar *iteration_step;
+  gint ntrainer, ncudatrainer, nserver, ncudaserver, epochs, batch_size;
+  gchar *trainer, *filestore, *server, *backend, *data, *model;
+  gchar *data_config_path, *model_config_path, *server_config_path, *trainer_config_path;
+  gint64 seed, torch_seed, cuda_seed; /* torch_seed: TPS_BENCH_NO_SEED = not given */
+  gchar *preprocess_data, *create_criterion, *create_ddp_model;
+  gchar *hook_state, *ddp_hook, *iteration_step;
 
-  gint64 seed;
-  gchar *reduce;
-  gchar *compress;
-  gdouble learning_rate;
-  gchar *partition;
-  gchar *peer_transport;
-  gdouble first_bucket_mib;
-  gdouble bucket_cap_mib;
+  gchar *reduce, *compress, *partition, *peer_transport;
+  gdouble learning_rate, first_bucket_mib, bucket_cap_mib;
   gint piece_kib; /* 0 = whole buckets */
 } TpsBenchOptions;
 

@@ -103,16 +103,12 @@ void tps_child_kill (TpsChild *child);
 void tps_child_pause (TpsChild *child);
 void tps_child_resume (TpsChild *child);
 
-/* Return the child's resident memory, and number of open descriptors; 0 if it has exited. */
+/* Return the child's resident memory, its maximum since the start or the last reset, the number of
+ * open descriptors, and the CPU time in seconds; 0 or NAN if it has exited. */
 gsize tps_child_get_resident_bytes (const TpsChild *child);
-guint tps_child_count_descriptors (const TpsChild *child);
-
-/* tps_child_get_peak_bytes() returns the maximum of the resident memory in bytes since the start or
- * the last reset; 0 if the child has exited. tps_child_reset_peak() resets the maximum. */
 gsize tps_child_get_peak_bytes (const TpsChild *child);
 void tps_child_reset_peak (const TpsChild *child);
-
-/* Returns the CPU time of the child in seconds; NAN if the child has exited. */
+guint tps_child_count_descriptors (const TpsChild *child);
 gdouble tps_child_get_cpu (const TpsChild *child);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsChild, tps_child_free)

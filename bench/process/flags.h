@@ -44,8 +44,7 @@ typedef struct
 /* The flags of all benchmarks: rounds or passes, and outputs. */
 typedef struct
 {
-  gchar *json;
-  gchar *peer;
+  gchar *json, *peer;
   gint repeats;
   gboolean smoke;
 } TpsRunFlags;

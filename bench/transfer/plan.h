@@ -17,19 +17,14 @@ G_BEGIN_DECLS
 typedef struct
 {
   TpsRunFlags run;
-  gboolean peers;
-  gboolean tls;
-  gchar *transport; /* NULL = all */
-  gchar *system;    /* NULL = all */
-  gchar *op;        /* NULL = all */
+  gboolean peers, tls;
+  gchar *transport, *system, *op; /* NULL = all */
   /* --op, --bytes, --connections or --in-flight is given: measure this row, not the table of
    * rows; the next three are given, too */
   gboolean has_row;
   gint64 bytes;
-  gint connections;
-  gint in_flight;
+  gint connections, in_flight, idle;
   gint calls; /* 0 = chosen by the size */
-  gint idle;
   gdouble seconds;
 
   gchar *serve, *load, *address, *certificate; /* for child processes */

@@ -290,12 +290,6 @@ make_plugin (Role *role, TpsFillServer fill_server, gpointer user_data, GError *
   return TRUE;
 }
 
-static gboolean
-is_wildcard (const gchar *host)
-{
-  return g_str_equal (host, "0.0.0.0") || g_str_equal (host, "::");
-}
-
 /* Returns the numeric address of --bind: its name may resolve differently elsewhere. */
 static gchar *
 resolve_bind (const gchar *bind, GError **error)
@@ -316,7 +310,8 @@ find_host (Role *role, GError **error)
 
   if (g_str_equal (world->transport, "unix"))
     role->host = g_strdup ("127.0.0.1");
-  else if (world->bind != NULL && !is_wildcard (world->bind))
+  else if (world->bind != NULL && !g_str_equal (world->bind, "0.0.0.0")
+           && !g_str_equal (world->bind, "::"))
     role->host = resolve_bind (world->bind, error);
   else
     role->host = tps_reachable_address (world->master_addr, error);

@@ -51,23 +51,18 @@ typedef enum
 /* Initialises the fields that are no flags. Both strings are static. */
 void tps_world_init (TpsWorld *world, const gchar *program, const gchar *server_name);
 
-/* Returns the number of trainers and servers, plus one for the master. */
+/* Return the number of trainers and servers, plus one for the master; whether this process is a
+ * trainer or a server, not the launcher or the master; the rank that the fleet has given to it
+ * (--master-rank); and the number of this role among those of its machine, which share the devices
+ * (without --local-rank, the rank). */
 guint tps_world_get_size (const TpsWorld *world);
-
-/* Returns TRUE if this process is a trainer or a server, not the launcher or the master. */
 gboolean tps_world_is_role (const TpsWorld *world);
-
-/* Returns the rank that the fleet has given to this process (see --master-rank). */
 guint tps_world_get_given_rank (const TpsWorld *world);
-
-/* Returns the kind of the process with this rank, in the order above. */
-TpsWorldKind tps_world_get_kind (const TpsWorld *world, guint rank);
-
-/* Returns the number of this role among the roles of its machine, which share the devices. The
- * launcher of a fleet gives this number; without it, the rank is returned. */
 guint tps_world_get_local_rank (const TpsWorld *world);
 
-/* Returns the number of a trainer among the trainers, or of a server among the servers. */
+/* Return the kind of the process with this rank, in the order above, and the number of a trainer
+ * among the trainers, or of a server among the servers. */
+TpsWorldKind tps_world_get_kind (const TpsWorld *world, guint rank);
 guint tps_world_get_number (const TpsWorld *world, guint rank);
 
 /* Returns "trainer0", "server2" or "master". The number of a server is its rank, unless
@@ -105,13 +100,10 @@ gboolean tps_world_is_local_flag (const gchar *name);
 /* The card (card.h) of the master. Present from the start. */
 #define TPS_WORLD_MASTER_KEY "world/master"
 
-/* Returns the key of the card of the process that requests `rank`. */
+/* Return the keys of the cards of the process that requests `rank`, and of that which the master has
+ * accepted, and the key by which it confirms that it has seen the stop. */
 gchar *tps_world_get_role_key (guint rank);
-
-/* Returns the key of the card of the process that the master has accepted as `rank`. */
 gchar *tps_world_get_welcome_key (guint rank);
-
-/* Returns the key by which a role confirms that it has seen the stop. */
 gchar *tps_world_get_stopped_key (guint rank);
 
 /* When this key exists, all roles must exit. Its value is the reason; empty = success. */

@@ -70,14 +70,6 @@ start_client (TpsTransferSystem *system, GError **error)
   return system->client != NULL;
 }
 
-/* Returns TRUE if the server listens on a Unix socket. Scripts choose it by the kind. */
-static gboolean
-has_unix_socket (const TpsTransferSystemSpec *spec)
-{
-  return spec->script == NULL && !g_str_equal (spec->transport, "tcp")
-         && !g_str_equal (spec->transport, "tls");
-}
-
 static void
 go_on (TpsTransferSystem *system)
 {
@@ -104,7 +96,8 @@ choose_address (const TpsTransferSystem *system)
 {
   const TpsTransferSystemSpec *spec = system->spec;
 
-  if (!has_unix_socket (spec))
+  if (spec->script != NULL /* which chooses a Unix socket by the kind */
+      || g_str_equal (spec->transport, "tcp") || g_str_equal (spec->transport, "tls"))
     return g_strdup ("127.0.0.1:0");
   return g_strdup_printf ("unix:%s/%s-%s.sock", system->options.socket_dir, spec->kind,
                           spec->transport);
