@@ -271,7 +271,7 @@ is_loopback (const Role *role)
   return tps_reachable_is_loopback (host);
 }
 
-/* A role that resolves the name of the master's host to loopback serves other hosts in vain. */
+/* Other hosts cannot reach a role that resolves the name of the master's host to loopback. */
 static gboolean
 check_reach (const TpsMaster *master, GError **error)
 {

@@ -100,8 +100,8 @@ gboolean tps_world_is_local_flag (const gchar *name);
 /* The card (card.h) of the master. Present from the start. */
 #define TPS_WORLD_MASTER_KEY "world/master"
 
-/* Return the keys of the cards of the process that requests `rank`, and of that which the master has
- * accepted, and the key by which it confirms that it has seen the stop. */
+/* Return the keys of the cards of the process that requests `rank`, and of that which the master
+ * has accepted, and the key by which it confirms that it has seen the stop. */
 gchar *tps_world_get_role_key (guint rank);
 gchar *tps_world_get_welcome_key (guint rank);
 gchar *tps_world_get_stopped_key (guint rank);
