@@ -255,7 +255,7 @@ stream () {  # PART LIMIT COMMAND...; prints and logs the output; $scratch/statu
 # Runs the cases of a program, whose names --list prints. It prints one line for each case, with the
 # name in 28 columns. If it exits at a failed case, the cases after it run in another process, with
 # --skip. NOTING is called for each case with PART, the name, the rest of the line, and, without a
-stream () {  # PART LIMIT COMMAND...; prints and logs the output; the status is in $scratch/status
+# line, the reason. It must count failures in n_failed, and must set is_over if the program exits
 # after such a line. Returns 3 if this is the exit code of the program. Sets n_cases and n_done.
 each_case () {  # PART NOTING LIMIT COMMAND...
   local part=$1 noting=$2 limit=$3 line names status is_over
