@@ -8,6 +8,7 @@
 #include "plugin/wire/wire_node.h"
 #include "runtime/base/error.h"
 #include "runtime/base/outcome.h"
+#include "runtime/base/sized.h"
 
 /* ---- deadlines ------------------------------------------------------------------------------ */
 
@@ -963,12 +964,14 @@ free_secret (gchar *secret)
 }
 
 TpsClient *
-tps_client_new (const TpsClientOptions *options, GError **error)
+tps_client_new (const TpsClientOptions *given, GError **error)
 {
+  TpsClientOptions copy, *options = &copy;
   g_auto (TpsAddress) address = { 0 };
   TpsLoop *loop;
   TpsClient *client;
 
+  TPS_SIZED_COPY (copy, given);
   if (!tps_address_parse (options->address, &address, error))
     return NULL;
   loop = tps_loop_new ("tps-client", error);
@@ -985,7 +988,6 @@ tps_client_new (const TpsClientOptions *options, GError **error)
   address = (TpsAddress) { 0 };
   client->scanner.max_message_bytes = options->max_message_bytes > 0 ? options->max_message_bytes
                                                                      : DEFAULT_MAX_MESSAGE_BYTES;
-  client->scanner.bodies = options->bodies != NULL ? tps_buffer_pool_ref (options->bodies) : NULL;
   set_tls (client, options);
   client->token = g_strdup (options->token);
   client->connect_timeout_ns = options->connect_timeout_ns > 0 ? options->connect_timeout_ns
@@ -998,6 +1000,12 @@ tps_client_new (const TpsClientOptions *options, GError **error)
   tps_cond_init (&client->idle);
   client->wake_ns = TPS_CLIENT_NEVER;
   return client;
+}
+
+void
+tps_client_set_bodies (TpsClient *client, TpsBufferPool *bodies)
+{
+  client->scanner.bodies = tps_buffer_pool_ref (bodies);
 }
 
 gboolean

@@ -2,9 +2,8 @@
 
 #include "plugin/trainer/trainer_links.h"
 
-#include "plugin/client/remote_exchange.h"
-#include "plugin/client/remote_model.h"
-#include "plugin/client/remote_store.h"
+#include <thriftps/client.h>
+
 #include "plugin/client/remote_tables.h"
 #include "runtime/trainer/pass/partition.h"
 

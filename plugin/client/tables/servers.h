@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include "plugin/client/rpc_call.h"
+#include "plugin/client/client.h"
 #include "runtime/base/sync.h"
 
 G_BEGIN_DECLS

@@ -221,7 +221,8 @@ typedef struct
   const TpsField *result;    /* NULL: void. Its id is 0; its name is for errors */
 
   /* The sizes of both in C, and functions that free their contents; NULL: there is nothing to
-   * free. Optional in your descriptors. */
+   * free. Calls of a method with a result (client.h) need n_result_bytes, and clear_result if the
+   * result has strings, lists, tensors and so on; the rest is optional in your descriptors. */
   gsize n_argument_bytes, n_result_bytes;
   GDestroyNotify clear_arguments, clear_result;
 } TpsRpc;

@@ -8,8 +8,8 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <thriftps/client.h>
 #include <thriftps/plugin.h>
-#include <thriftps/plugin/client/remote_exchange.h>
 #include <thriftps/plugin/client/stubs.h>
 
 #define N_TRAINERS 2
