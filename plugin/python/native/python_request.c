@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "plugin/python/native/json_text.h"
 #include "plugin/wire/wire_durability.h"
 #include "plugin/wire/wire_embedding_table.h"
 #include "plugin/wire/wire_parameter_server.h"
@@ -60,7 +59,7 @@ take_result (TpsPythonCall *call, const TpsField *field, gpointer result)
     take_rows (call, result);
   else
     {
-      tps_python_call_take_text (call, tps_python_to_json (field, result));
+      tps_python_call_take_text (call, tps_field_to_json (field, result));
       if (field->of == &tps_log_batch_struct)
         take_log_batch (call, result);
     }
