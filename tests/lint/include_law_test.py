@@ -60,6 +60,10 @@ LAW = {
         (r"<cblas\.h|<gloo/", "arithmetic and collectives live in runtime/"),
         (TESTS, "nothing includes tests/"),
     ),
+    "plugin/python/native": (
+        (r'"(?!plugin/python/native/|plugin/wire/wire_\w+\.h)',
+         "the Python library includes public headers and generated descriptors"),
+    ),
     "cuda": (
         (r'"(plugin|bench)/', "cuda/ knows runtime/ only"),
         (THRIFT, "cuda/ does not know Thrift"),
@@ -337,6 +341,13 @@ class IncludeLaw(unittest.TestCase):
                             '#include "tps_wire_node.h"\n#include <glib-object.h>\n')
         self.assert_allowed("plugin/net/a.c",
                             '#include "runtime/base/sync.h"\n#include <sys/epoll.h>\n')
+
+    def test_python(self):
+        for line in ('"runtime/base/sync.h"', '"plugin/client/client.h"', '"plugin/wire/rpc.h"'):
+            self.assert_refused("plugin/python/native/a.c", "#include %s\n" % line)
+        for line in ("<thriftps/client.h>", '"plugin/wire/wire_node.h"',
+                     '"plugin/python/native/b.h"'):
+            self.assert_allowed("plugin/python/native/a.c", "#include %s\n" % line)
 
     def test_cuda(self):
         self.assert_refused("cuda/kernels/a.cu", "#include <thrift/c_glib/thrift.h>\n")

@@ -2,18 +2,19 @@
 
 #include "plugin/python/native/python_call.h"
 
-#include "runtime/base/error.h"
-
 TpsPythonCall *
 tps_python_call_new (void)
 {
   TpsPythonCall *call = g_new0 (TpsPythonCall, 1);
+  pthread_condattr_t monotonic;
 
   call->reply.retry_after_ms = -1;
-  tps_refcount_init (&call->references);
-  tps_refcount_inc (&call->references); /* tps_python_call_end() releases this reference */
-  tps_mutex_init (&call->lock);
-  tps_cond_init (&call->ended);
+  call->references = 2; /* tps_python_call_end() releases the second one */
+  pthread_mutex_init (&call->lock, NULL);
+  pthread_condattr_init (&monotonic);
+  pthread_condattr_setclock (&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init (&call->ended, &monotonic);
+  pthread_condattr_destroy (&monotonic);
   return call;
 }
 
@@ -40,12 +41,12 @@ tps_python_call_end (TpsPythonCall *call, const GError *error)
 
   if (error != NULL)
     set_error (call, error);
-  tps_mutex_lock (&call->lock);
+  pthread_mutex_lock (&call->lock);
   call->has_ended = TRUE;
   queue = g_steal_pointer (&call->queue);
   token = call->token;
-  tps_mutex_unlock (&call->lock);
-  tps_cond_broadcast (&call->ended);
+  pthread_mutex_unlock (&call->lock);
+  pthread_cond_broadcast (&call->ended);
   if (queue != NULL)
     tps_python_queue_put (queue, token);
   tps_python_call_free (call);
@@ -65,14 +66,15 @@ const TpsPythonReply *
 tps_python_call_wait (TpsPythonCall *call, gint64 timeout_ns)
 {
   gint64 deadline_ns = timeout_ns > 0 ? tps_python_deadline (timeout_ns) : 0;
+  struct timespec until = { deadline_ns / 1000000000, deadline_ns % 1000000000 };
   gboolean has_ended;
 
-  tps_mutex_lock (&call->lock);
+  pthread_mutex_lock (&call->lock);
   while (!call->has_ended && timeout_ns > 0
-         && tps_cond_wait_until (&call->ended, &call->lock, deadline_ns))
+         && pthread_cond_timedwait (&call->ended, &call->lock, &until) == 0)
     ;
   has_ended = call->has_ended;
-  tps_mutex_unlock (&call->lock);
+  pthread_mutex_unlock (&call->lock);
   return has_ended ? &call->reply : NULL;
 }
 
@@ -83,7 +85,7 @@ tps_python_call_notify (TpsPythonCall *call, TpsPythonQueue *queue, guint64 toke
   gboolean has_ended;
 
   tps_python_queue_ref (queue);
-  tps_mutex_lock (&call->lock);
+  pthread_mutex_lock (&call->lock);
   has_ended = call->has_ended;
   if (!has_ended)
     {
@@ -91,7 +93,7 @@ tps_python_call_notify (TpsPythonCall *call, TpsPythonQueue *queue, guint64 toke
       call->queue = queue;
       call->token = token;
     }
-  tps_mutex_unlock (&call->lock);
+  pthread_mutex_unlock (&call->lock);
   if (has_ended)
     tps_python_queue_put (queue, token);
   if (former != NULL)
@@ -101,7 +103,7 @@ tps_python_call_notify (TpsPythonCall *call, TpsPythonQueue *queue, guint64 toke
 void
 tps_python_call_free (TpsPythonCall *call)
 {
-  if (!tps_refcount_dec (&call->references))
+  if (!g_atomic_int_dec_and_test (&call->references))
     return;
   for (guint i = 0; i < call->reply.n_tensors; i++)
     tps_tensor_clear (&call->tensors[i]);
@@ -111,8 +113,8 @@ tps_python_call_free (TpsPythonCall *call)
   g_free (call->text);
   g_clear_pointer (&call->bytes, g_bytes_unref);
   g_clear_error (&call->error);
-  tps_cond_clear (&call->ended);
-  tps_mutex_clear (&call->lock);
+  pthread_cond_destroy (&call->ended);
+  pthread_mutex_destroy (&call->lock);
   g_free (call);
 }
 
@@ -124,7 +126,8 @@ tps_python_call_take_tensors (TpsPythonCall *call, TpsTensor *tensors, guint n)
   call->reply.n_tensors = n;
   for (guint i = 0; i < n; i++)
     {
-      tps_tensor_move (&call->tensors[i], &tensors[i]);
+      call->tensors[i] = tensors[i];
+      tensors[i] = (TpsTensor) { 0 };
       call->reply.tensors[i] = tps_tensor_view (&call->tensors[i]);
     }
 }
@@ -162,7 +165,7 @@ tps_python_call_set_model (TpsPythonCall *call, const TpsModelVersion *model)
 gint64
 tps_python_deadline (gint64 timeout_ns)
 {
-  gint64 now_ns = tps_clock_now_ns ();
+  gint64 now_ns = g_get_monotonic_time () * 1000;
 
   return timeout_ns < G_MAXINT64 - now_ns ? now_ns + timeout_ns : G_MAXINT64;
 }

@@ -5,16 +5,16 @@
 
 #pragma once
 
+#include <pthread.h>
+
 #include "plugin/python/native/native.h"
-#include "runtime/base/sync.h"
-#include "runtime/tensor/model_version.h"
 
 G_BEGIN_DECLS
 
 struct TpsPythonCall
 {
-  TpsPythonReply reply;   /* written before the call ends */
-  TpsRefcount references; /* Python's, and that of the thread that ends the call */
+  TpsPythonReply reply; /* written before the call ends */
+  gint references;      /* atomic: Python's, and that of the thread that ends the call */
 
   /* Memory that the reply refers to: */
   GError *error;
@@ -23,8 +23,8 @@ struct TpsPythonCall
   TpsTensor *tensors; /* [reply.n_tensors] */
   gchar **names;
 
-  TpsMutex lock; /* guards all fields below */
-  TpsCond ended;
+  pthread_mutex_t lock; /* guards all fields below */
+  pthread_cond_t ended;
   gboolean has_ended;
   TpsPythonQueue *queue; /* to be notified; a reference; NULL = none */
   guint64 token;

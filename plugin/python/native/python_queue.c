@@ -1,5 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
+#include <errno.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -7,11 +8,11 @@
 
 struct TpsPythonQueue
 {
-  TpsRefcount references;
+  gint references; /* atomic */
   gint fd;
 
-  TpsMutex lock; /* guards `tokens` */
-  GQueue tokens; /* of guint64 *, owned */
+  pthread_mutex_t lock; /* guards `tokens` */
+  GQueue tokens;        /* of guint64 *, owned */
 };
 
 TpsPythonQueue *
@@ -23,9 +24,9 @@ tps_python_queue_new (void)
   if (fd < 0)
     return NULL;
   queue = g_new0 (TpsPythonQueue, 1);
-  tps_refcount_init (&queue->references);
+  queue->references = 1;
   queue->fd = fd;
-  tps_mutex_init (&queue->lock);
+  pthread_mutex_init (&queue->lock, NULL);
   g_queue_init (&queue->tokens);
   return queue;
 }
@@ -39,17 +40,17 @@ tps_python_queue_get_fd (const TpsPythonQueue *queue)
 TpsPythonQueue *
 tps_python_queue_ref (TpsPythonQueue *queue)
 {
-  tps_refcount_inc (&queue->references);
+  g_atomic_int_inc (&queue->references);
   return queue;
 }
 
 void
 tps_python_queue_unref (TpsPythonQueue *queue)
 {
-  if (!tps_refcount_dec (&queue->references))
+  if (!g_atomic_int_dec_and_test (&queue->references))
     return;
   g_queue_clear_full (&queue->tokens, g_free);
-  tps_mutex_clear (&queue->lock);
+  pthread_mutex_destroy (&queue->lock);
   close (queue->fd);
   g_free (queue);
 }
@@ -67,9 +68,9 @@ tps_python_queue_put (TpsPythonQueue *queue_taken, guint64 token)
   guint64 one = 1;
   gssize n_written;
 
-  tps_mutex_lock (&queue_taken->lock);
+  pthread_mutex_lock (&queue_taken->lock);
   g_queue_push_tail (&queue_taken->tokens, g_memdup2 (&token, sizeof token));
-  tps_mutex_unlock (&queue_taken->lock);
+  pthread_mutex_unlock (&queue_taken->lock);
   do
     n_written = write (queue_taken->fd, &one, sizeof one);
   while (n_written < 0 && errno == EINTR);
@@ -88,7 +89,7 @@ tps_python_queue_take (TpsPythonQueue *queue, guint64 *tokens, guint n_max)
 
   if (read (queue->fd, &n_events, sizeof n_events) < 0 && errno != EAGAIN && errno != EINTR)
     return 0;
-  tps_mutex_lock (&queue->lock);
+  pthread_mutex_lock (&queue->lock);
   while (n < n_max && !g_queue_is_empty (&queue->tokens))
     {
       g_autofree guint64 *token = g_queue_pop_head (&queue->tokens);
@@ -96,7 +97,7 @@ tps_python_queue_take (TpsPythonQueue *queue, guint64 *tokens, guint n_max)
       tokens[n++] = *token;
     }
   are_more = !g_queue_is_empty (&queue->tokens);
-  tps_mutex_unlock (&queue->lock);
+  pthread_mutex_unlock (&queue->lock);
   n_events = 1;
   if (are_more && write (queue->fd, &n_events, sizeof n_events) < 0)
     g_assert (errno == EAGAIN); /* the descriptor is readable already */
