@@ -561,7 +561,7 @@ write_texts (TpsWriter *out, const TpsField *field, gconstpointer object)
     }
 }
 
-const TpsValueKind tps_kind_texts = { TPS_WIRE_MAP, read_texts, write_texts };
+const TpsValueKind tps_kind_texts = { TPS_WIRE_MAP, read_texts, write_texts, is_pointer_set };
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
