@@ -4,7 +4,6 @@
 
 #include <thriftps/client.h>
 
-#include "plugin/client/remote_tables.h"
 #include "runtime/trainer/pass/partition.h"
 
 /* Returns the number under which the servers know the trainer. If each server averages only its own
@@ -83,7 +82,8 @@ connect_tables (gpointer user_data, const TpsTrainPlan *plan, TpsDevice *lookup_
   g_autoptr (TpsRemoteTables) tables = tps_remote_tables_new (&options, error);
 
   if (tables == NULL
-      || !tps_remote_tables_discover (tables, g_get_monotonic_time () * 1000 + plan->rpc_timeout_ns, error))
+      || !tps_remote_tables_discover (tables, g_get_monotonic_time () * 1000 + plan->rpc_timeout_ns,
+                                      error))
     return NULL;
   return tps_remote_tables_as_client (g_steal_pointer (&tables));
 }

@@ -52,6 +52,11 @@ LAW = {
         (r'"|<(?!glib\.h|thriftps/|thrift/c_glib/)',
          "public headers include GLib, Thrift and each other"),
     ),
+    "plugin/trainer": (
+        (r'"(?!plugin/(trainer/|app/thriftps_server\.h|service/methods\.h|wire/wire_)|'
+         r"runtime/trainer/)", "the Trainer service uses public headers and generated code"),
+    ),
+    "plugin/examples": ((r'"(plugin|runtime|cuda|bench)/', "examples use public headers"),),
     "runtime/trainer": ((r'"runtime/server/(averaging|model|tables)/',
                          "trainers reach servers through thriftps/client.h and runtime/ports"),),
     "plugin": (
@@ -145,6 +150,8 @@ LAYER_OF = {folder: layer for layer, folders in enumerate(LAYERS) for folder in 
 # Packages in which targets may be public.
 PUBLIC_PACKAGES = ("plugin", "plugin/client", "plugin/glib", "plugin/http", "plugin/net/tls",
                    "plugin/python", "cuda", "thrift", "third_party")
+# Programs of users, which include each other's headers by their names.
+EXAMPLES = "plugin/examples/"
 EVERYBODY = re.compile(r'"//(:__subpackages__|visibility:public)"')
 
 # Folders whose files still include each other in cycles. This list must only become shorter.
@@ -269,12 +276,14 @@ def find_violations(path, text, exists):
         # Tests and peers also include headers that Thrift generates for C++. The names of these
         # headers have no folder.
         if opening == '"' and "/" not in name and not re.match(GENERATED, written) \
-                and folder not in ("tests", "bench", "third_party"):
+                and folder not in ("tests", "bench", "third_party") \
+                and not path.startswith(EXAMPLES):
             yield where, \
                 'includes "%s": others are included with angle brackets, ours from the root' % name
 
     header = own_header(path, exists)
-    if header and (not includes or includes[0].group(2) != header):
+    if header and not path.startswith(EXAMPLES) \
+            and (not includes or includes[0].group(2) != header):
         yield path, "must include its own header first: %s" % header
 
     if folder in OWN_LOCKS:
@@ -333,6 +342,13 @@ class IncludeLaw(unittest.TestCase):
         for path in ("runtime/trainer/parts/a.c", "plugin/trainer/a.c", "cuda/group/a.c",
                      "bench/world/a.c", "tests/runtime/a.cc"):
             self.assert_allowed(path, line)
+
+    def test_public_headers(self):
+        for path in ("plugin/trainer/a.c", "plugin/examples/a.c"):
+            self.assert_allowed(path, "#include <thriftps/service.h>\n")
+            self.assert_refused(path, '#include "plugin/service/call.h"\n')
+        self.assert_allowed("plugin/trainer/a.c", '#include "plugin/wire/wire_trainer.h"\n')
+        self.assert_allowed("plugin/examples/a.c", '#include "a.h"\n')
 
     def test_plugin(self):
         self.assert_refused("plugin/net/a.c", '#include "bench/flags.h"\n')
