@@ -208,11 +208,8 @@ tps_handler_call_run (TpsHandlerCall *call, GType client_type)
   TpsMessage *reply;
 
   if (call->processor == NULL)
-    {
-      g_set_error_literal (&call->error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                           "this handler has no plugin: it was not created by our constructor");
-      return NULL;
-    }
+    return tps_fail_null (&call->error, TPS_ERROR_INTERNAL,
+                          "this handler has no plugin: it was not created by our constructor");
   reply = call_processor (call);
   if (reply == NULL)
     return NULL;

@@ -16,10 +16,9 @@ check_bytes (const TpsWireTensor *wire, const TpsShape *shape, const gchar *name
   if (n_bytes == tps_shape_n_bytes (shape))
     return TRUE;
   text = tps_shape_to_string (shape);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "%s.data has %" G_GSIZE_FORMAT " bytes, %s needs %" G_GSIZE_FORMAT, name, n_bytes,
-               text, tps_shape_n_bytes (shape));
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s.data has %" G_GSIZE_FORMAT " bytes, %s needs %" G_GSIZE_FORMAT, name,
+                   n_bytes, text, tps_shape_n_bytes (shape));
 }
 
 gboolean
@@ -29,16 +28,10 @@ tps_tensor_view_from_wire (const TpsWireTensor *wire, const gchar *name, TpsTens
   TpsTensorView seen = { .data = wire->data != NULL ? wire->data->data : NULL };
 
   if (wire->__isset_shared)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s.shared is set, but this message has no shared memory", name);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s.shared is set, but this message has no shared memory", name);
   if (wire->shape == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s has no shape", name);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s has no shape", name);
   if (!tps_shape_init (&seen.shape, (gint) wire->dtype, wire->shape->len,
                        (const gint64 *) (gconstpointer) wire->shape->data, name, error)
       || !check_bytes (wire, &seen.shape, name, error))

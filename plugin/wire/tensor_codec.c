@@ -134,9 +134,8 @@ copy_shared (TpsReader *in, TpsBuffer *shared, const TpsFieldPath *path, GError 
       return copy;
     }
   where = tps_field_path_to_string (path);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "%s: no room for a copy of %" G_GSIZE_FORMAT " bytes", where, n_bytes);
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                        "%s: no room for a copy of %" G_GSIZE_FORMAT " bytes", where, n_bytes);
 }
 
 /* Returns the elements from shared memory, in place or, if required, as a copy. NULL = the slice is
