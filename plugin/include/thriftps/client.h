@@ -8,7 +8,7 @@
  *   options.trainer = 1, options.addresses = servers, options.n_addresses = 2;
  *   exchange = tps_remote_exchange_new (&options, &error);
  *
- *   TpsGradient gradient = { TPS_GRADIENT_DENSE, 1.0 }, average = { TPS_GRADIENT_NONE };
+ *   gradient.kind = TPS_GRADIENT_DENSE, gradient.weight = 1;
  *   tps_tensor_init_copy (&gradient.dense, view);
  *   tps_exchange_average_sync (exchange, server, batch, bucket, &gradient, deadline_ns, &average,
  *                              &error);
