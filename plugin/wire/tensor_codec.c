@@ -226,7 +226,7 @@ decode (TpsReader *in, const TpsFieldPath *path, gboolean may_be_on_device, TpsT
 }
 
 gboolean
-tps_tensor_decode (TpsReader *in, const TpsFieldPath *path, TpsTensor *tensor, GError **error)
+tps_read_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError **error)
 {
   return decode (in, path, FALSE, tensor, error);
 }
@@ -237,18 +237,12 @@ tps_tensor_decode_as (TpsReader *in, const TpsFieldPath *path, TpsDType dtype, g
 {
   g_autofree gchar *text = NULL;
 
-  if (!tps_tensor_decode (in, path, tensor, error))
+  if (!tps_read_tensor (in, path, tensor, error))
     return FALSE;
   if (tensor->shape.dtype == dtype && tensor->shape.n_dims == n_dims)
     return TRUE;
   text = tps_shape_to_string (&tensor->shape);
   return tps_field_refuse (path, error, "is %s, expected %s", text, expected);
-}
-
-gboolean
-tps_read_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError **error)
-{
-  return tps_tensor_decode (in, path, tensor, error);
 }
 
 static gboolean
@@ -263,7 +257,7 @@ read_kept_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GErr
   TpsTensor *kept = tensor;
   TpsBuffer *copy;
 
-  if (!tps_tensor_decode (in, path, kept, error))
+  if (!tps_read_tensor (in, path, kept, error))
     return FALSE;
   if (!tps_buffer_is_shared (kept->buffer))
     return TRUE;
@@ -345,8 +339,9 @@ encode_device (TpsWriter *out, TpsDevice *device, const TpsTensor *tensor)
 }
 
 void
-tps_tensor_encode (TpsWriter *out, const TpsTensor *tensor)
+tps_write_tensor (TpsWriter *out, gconstpointer object)
 {
+  const TpsTensor *tensor = object;
   TpsDevice *device = tps_device_memory_of_tensor (tensor);
 
   tps_writer_struct_begin (out);
@@ -371,12 +366,6 @@ tps_tensor_encode_borrowed (TpsWriter *out, TpsTensorView view)
       tps_writer_binary_borrowed (out, view.data, n_bytes);
     }
   tps_writer_struct_end (out);
-}
-
-void
-tps_write_tensor (TpsWriter *out, gconstpointer tensor)
-{
-  tps_tensor_encode (out, tensor);
 }
 
 const TpsStruct tps_kept_tensor_struct = { "Tensor", tps_tensor_fields, read_kept_tensor,
@@ -415,9 +404,9 @@ tps_sparse_check (const TpsFieldPath *path, const TpsShape *values, const gint64
                            text, dims[0], dims[1], dims[1]);
 }
 
-gboolean
-tps_sparse_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient,
-                            GError **error)
+/* Sets the weight to 1. */
+static gboolean
+decode_sparse (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient, GError **error)
 {
   TpsSparseForm sparse = { 0 };
   gboolean ok = tps_fields_read (tps_sparse_tensor_fields, in, path, &sparse, NULL, error)
@@ -438,8 +427,9 @@ tps_sparse_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient
 }
 
 void
-tps_sparse_gradient_encode (TpsWriter *out, const TpsGradient *gradient)
+tps_write_sparse_tensor (TpsWriter *out, gconstpointer object)
 {
+  const TpsGradient *gradient = object;
   TpsSparseForm sparse = {
     .indices = gradient->indices, /* borrowed */
     .values = gradient->values,
@@ -457,16 +447,10 @@ tps_read_sparse_tensor (TpsReader *in, const TpsFieldPath *path, gpointer data, 
 {
   TpsGradient *gradient = data;
   gdouble weight = gradient->weight;
-  gboolean ok = tps_sparse_gradient_decode (in, path, gradient, error);
+  gboolean ok = decode_sparse (in, path, gradient, error);
 
   gradient->weight = weight;
   return ok;
-}
-
-void
-tps_write_sparse_tensor (TpsWriter *out, gconstpointer gradient)
-{
-  tps_sparse_gradient_encode (out, gradient);
 }
 
 static gboolean
@@ -477,7 +461,7 @@ read_row_gradient (TpsReader *in, const TpsFieldPath *path, gpointer data, GErro
   TpsFieldPath at = { .parent = path, .name = "indices" };
   g_autofree gchar *text = NULL;
 
-  if (!tps_sparse_gradient_decode (in, path, gradient, error))
+  if (!decode_sparse (in, path, gradient, error))
     return FALSE;
   if (indices->dtype == TPS_DTYPE_INT64 && indices->n_dims == 1)
     return TRUE;
@@ -508,8 +492,9 @@ tps_gradient_check_form (const TpsFieldPath *path, gboolean is_dense, gboolean i
 }
 
 gboolean
-tps_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient, GError **error)
+tps_read_gradient (TpsReader *in, const TpsFieldPath *path, gpointer object, GError **error)
 {
+  TpsGradient *gradient = object;
   guint64 seen;
   gboolean is_dense, is_sparse;
 
@@ -528,8 +513,10 @@ tps_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradi
 }
 
 void
-tps_gradient_encode (TpsWriter *out, const TpsGradient *gradient)
+tps_write_gradient (TpsWriter *out, gconstpointer object)
 {
+  const TpsGradient *gradient = object;
+
   tps_writer_struct_begin (out);
   if (gradient->kind == TPS_GRADIENT_DENSE)
     tps_field_write (&tps_gradient_fields[GRADIENT_DENSE], out, gradient);
@@ -537,16 +524,4 @@ tps_gradient_encode (TpsWriter *out, const TpsGradient *gradient)
     tps_field_write (&tps_gradient_fields[GRADIENT_SPARSE], out, gradient);
   tps_field_write (&tps_gradient_fields[GRADIENT_WEIGHT], out, gradient);
   tps_writer_struct_end (out);
-}
-
-gboolean
-tps_read_gradient (TpsReader *in, const TpsFieldPath *path, gpointer gradient, GError **error)
-{
-  return tps_gradient_decode (in, path, gradient, error);
-}
-
-void
-tps_write_gradient (TpsWriter *out, gconstpointer gradient)
-{
-  tps_gradient_encode (out, gradient);
 }
