@@ -19,10 +19,12 @@ from thriftps.node.ttypes import ErrorCode, ServiceError
 from thriftps.tensor.ttypes import DType, Tensor
 
 PROGRAMS = {  # sources in addition to the program's own, and its other languages
+    "client": ([], ["c++"]),
     "embed": ([], ["c++"]),
     "foreign_server": (["greeter.c"], ["c++"]),
     "own_processor": (["greeter.c"], ["c++"]),
     "own_service": ([], []),
+    "tables": ([], ["c++"]),
 }
 COMPILERS = {
     "c": (("gcc", "c11"), ("clang", "c11")),
@@ -102,6 +104,19 @@ class Examples(Installation):
         self.assertEqual(process.returncode, 0)
         return output
 
+    @contextlib.contextmanager
+    def servers(self, n, *options):
+        """Starts servers, and returns their addresses."""
+        command = [self.path("bin/thriftps_server"), "--listen=127.0.0.1:0", *options]
+        with contextlib.ExitStack() as stack:
+            processes = []
+            for _ in range(n):
+                process = subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8")
+                stack.enter_context(process)
+                stack.callback(process.kill)
+                processes.append(process)
+            yield [process.stdout.readline().split()[-1] for process in processes]
+
     def describe(self, protocol, name="Node"):
         return Node.Client(TMultiplexedProtocol(protocol, name)).describe()
 
@@ -121,6 +136,16 @@ class Examples(Installation):
                         if shutil.which(compiler) is not None:
                             run(compiler, "-x", language, "-std=" + standard, *STRICT,
                                 "-fsyntax-only", source, *self.options())
+
+    def test_two_trainers_average_a_gradient(self):
+        with self.servers(1, "--ntrainer=2") as addresses:
+            self.assertEqual(
+                run(self.compile("client"), *addresses, env=self.environment), "2 4\n")
+
+    def test_a_table_lies_on_two_servers(self):
+        with self.servers(2) as addresses:
+            self.assertEqual(run(self.compile("tables"), *addresses, env=self.environment),
+                             "-1.5 -1.5 -1.5 -1.5\n")
 
     def test_a_program_embeds_a_server(self):
         with self.running("embed", "127.0.0.1:0") as process:
