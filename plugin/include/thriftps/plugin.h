@@ -242,7 +242,8 @@ typedef struct
  * g_object_unref() stops and frees it. The plugin must outlive the server. Thread: any. */
 TpsServer *tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options);
 
-/* Creates a server without a plugin, for services of your own. As above. */
+/* Creates a server without a plugin, for services of your own. As above. Clients of client.h share
+ * memory only with servers of a plugin, because they ask the service Node for it. */
 TpsServer *tps_server_new (const TpsServerOptions *options);
 
 /* The GType of TpsServer. Thread: any. */

@@ -143,6 +143,7 @@ protected:
   SetUp () override
   {
     TpsService service = TPS_INIT (TpsService);
+    TpsPluginOptions parts = TPS_INIT (TpsPluginOptions);
     TpsClientOptions options = TPS_INIT (TpsClientOptions);
     g_autofree gchar *folder = g_dir_make_tmp ("own-XXXXXX", nullptr);
 
@@ -151,8 +152,10 @@ protected:
     service.name = "Own";
     service.methods = methods;
     service.object = &kept_;
-    server_ = tps_server_new (nullptr);
-    tps_server_add_service (server_, &service);
+    parts.n_trainers = 1;
+    plugin_ = tps_plugin_new (&parts, nullptr);
+    tps_plugin_add_service (plugin_, &service);
+    server_ = tps_plugin_new_server (plugin_, nullptr);
     ASSERT_TRUE (tps_server_listen (server_, address_.c_str (), nullptr));
     ASSERT_TRUE (tps_server_start (server_, nullptr));
     options.address = address_.c_str ();
@@ -163,7 +166,9 @@ protected:
   TearDown () override
   {
     tps_client_free (client_);
+    tps_server_stop (server_);
     g_object_unref (server_);
+    tps_plugin_free (plugin_);
     tps_tensor_clear (&kept_);
     unlink ((folder_ + "/s").c_str ());
     rmdir (folder_.c_str ());
@@ -177,6 +182,7 @@ protected:
 
   std::string folder_, address_;
   TpsTensor kept_ = {};
+  TpsPlugin *plugin_ = nullptr;
   TpsServer *server_ = nullptr;
   TpsClient *client_ = nullptr;
 };
