@@ -386,14 +386,16 @@ tps_tensor_list_clear (TpsTensorList *list)
 
 /* ---- SparseTensor --------------------------------------------------------------------------- */
 
-gboolean
-tps_sparse_check (const TpsFieldPath *path, const TpsShape *values, const gint64 *dims,
-                  guint n_dims, GError **error)
+/* Checks the dimensions of the whole matrix, [rows, dim], against the shape of the values. */
+static gboolean
+check_sparse (const TpsFieldPath *path, const TpsSparseForm *sparse, GError **error)
 {
+  const TpsShape *values = &sparse->values.shape;
+  const gint64 *dims = sparse->shape.dims;
   TpsFieldPath at = { .parent = path, .name = "shape" };
   g_autofree gchar *text = NULL;
 
-  if (n_dims != 2 || dims[0] < 0 || dims[1] < 0)
+  if (sparse->shape.n_dims != 2 || dims[0] < 0 || dims[1] < 0)
     return tps_field_refuse (&at, error, "is not of the form [rows, dim], both >= 0");
   if (values->n_dims == 2 && values->dims[1] == dims[1])
     return TRUE;
@@ -410,8 +412,7 @@ decode_sparse (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient, G
 {
   TpsSparseForm sparse = { 0 };
   gboolean ok = tps_fields_read (tps_sparse_tensor_fields, in, path, &sparse, NULL, error)
-                && tps_sparse_check (path, &sparse.values.shape, sparse.shape.dims,
-                                     sparse.shape.n_dims, error);
+                && check_sparse (path, &sparse, error);
 
   if (ok)
     {
@@ -483,15 +484,6 @@ enum
 };
 
 gboolean
-tps_gradient_check_form (const TpsFieldPath *path, gboolean is_dense, gboolean is_sparse,
-                         GError **error)
-{
-  if (is_dense && is_sparse)
-    return tps_field_refuse (path, error, "is both dense and sparse, expected one of them");
-  return TRUE;
-}
-
-gboolean
 tps_read_gradient (TpsReader *in, const TpsFieldPath *path, gpointer object, GError **error)
 {
   TpsGradient *gradient = object;
@@ -503,8 +495,8 @@ tps_read_gradient (TpsReader *in, const TpsFieldPath *path, gpointer object, GEr
     return FALSE;
   is_dense = (seen & (1 << GRADIENT_DENSE)) != 0;
   is_sparse = (seen & (1 << GRADIENT_SPARSE)) != 0;
-  if (!tps_gradient_check_form (path, is_dense, is_sparse, error))
-    return FALSE;
+  if (is_dense && is_sparse)
+    return tps_field_refuse (path, error, "is both dense and sparse, expected one of them");
   if (is_dense)
     gradient->kind = TPS_GRADIENT_DENSE;
   else

@@ -62,18 +62,6 @@ void tps_tensor_list_clear (TpsTensorList *list);
 /* A SparseTensor as a SPARSE gradient of weight 1. */
 extern const TpsStruct tps_row_gradient_struct; /* with INT64 [nnz] indices */
 
-/* The checks of a gradient's structure, for readers of messages and of generated objects. Errors:
- * TPS_ERROR_INVALID_ARGUMENT. `path` names the struct in errors. */
-
-/* Refuses a gradient that is both dense and sparse. */
-gboolean tps_gradient_check_form (const TpsFieldPath *path, gboolean is_dense, gboolean is_sparse,
-                                  GError **error);
-
-/* Checks the `n_dims` dimensions of the whole matrix, [rows, dim], against the shape of the
- * values. */
-gboolean tps_sparse_check (const TpsFieldPath *path, const TpsShape *values, const gint64 *dims,
-                           guint n_dims, GError **error);
-
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsTensorList, tps_tensor_list_clear)
 
 G_END_DECLS
