@@ -1014,11 +1014,8 @@ tps_client_set_traceparent (TpsClient *client, const gchar *traceparent, GError 
   TpsTraceContext context = { { 0 } };
 
   if (traceparent != NULL && !tps_trace_context_parse (traceparent, &context))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "\"%.80s\" is not a traceparent of W3C Trace Context", traceparent);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "\"%.80s\" is not a traceparent of W3C Trace Context", traceparent);
   tps_mutex_lock (&client->lock);
   client->context = context;
   atomic_store_explicit (&client->is_traced, traceparent != NULL, memory_order_relaxed);

@@ -113,11 +113,9 @@ tps_reply_open (const TpsMessage *reply, TpsReader *in, TpsWireType *type, GErro
 
   tps_reader_init (in, reply);
   if (reply->n_bytes_refused > 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "no memory for %" G_GSIZE_FORMAT " bytes of the reply", reply->n_bytes_refused);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                     "no memory for %" G_GSIZE_FORMAT " bytes of the reply",
+                     reply->n_bytes_refused);
   if (reply->kind == TPS_MESSAGE_EXCEPTION)
     {
       read_application_exception (in, error);
@@ -131,11 +129,10 @@ tps_reply_open (const TpsMessage *reply, TpsReader *in, TpsWireType *type, GErro
     }
   if (id == 0)
     return TRUE;
-  if (id == tps_failure_field.id && *type == TPS_WIRE_STRUCT)
-    read_service_error (in, error);
-  else
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                 "the result has field %d, which this client does not know", id);
+  if (id != tps_failure_field.id || *type != TPS_WIRE_STRUCT)
+    return tps_fail (error, TPS_ERROR_INTERNAL,
+                     "the result has field %d, which this client does not know", id);
+  read_service_error (in, error);
   return FALSE;
 }
 

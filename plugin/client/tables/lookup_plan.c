@@ -62,11 +62,8 @@ tps_lookup_plan_take_answer (TpsLookupPlan *plan, guint server, TpsTensor *tenso
   const GArray *parts = plan->requests[server].parts;
 
   if (n_tensors != parts->len)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "the reply has %u tensors, expected %u", n_tensors, parts->len);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "the reply has %u tensors, expected %u",
+                     n_tensors, parts->len);
   for (guint i = 0; i < n_tensors; i++)
     {
       const TpsPartNumber *number = &g_array_index (parts, TpsPartNumber, i);

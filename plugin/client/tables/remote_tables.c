@@ -70,11 +70,8 @@ tps_remote_tables_new (const TpsRemoteTablesOptions *given, GError **error)
   common.tls = options->tls;
   common.token = options->token;
   if (options->client != NULL && !tps_name_is_valid (options->client, strlen (options->client)))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "client: \"%.64s\", expected [A-Za-z0-9_.:/-]{1,255}", options->client);
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_INVALID_ARGUMENT,
+                          "client: \"%.64s\", expected [A-Za-z0-9_.:/-]{1,255}", options->client);
   tables = g_new0 (TpsRemoteTables, 1);
   if (!tps_servers_init (&tables->servers, options->addresses, options->n_addresses, &common,
                          error))
@@ -139,10 +136,9 @@ find_locked (TpsRemoteTables *tables, const gchar *name, GError **error)
 
   if (table != NULL)
     return tps_placed_table_ref (table);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
-               "table %s is not known here: it was neither created nor discovered",
-               name != NULL ? name : "(none)");
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_NOT_FOUND,
+                        "table %s is not known here: it was neither created nor discovered",
+                        name != NULL ? name : "(none)");
 }
 
 /* Returns a reference to the table with this name. Errors: NOT_FOUND. */
@@ -340,16 +336,14 @@ place_table (const TpsRemoteTables *tables, const TpsTableSpec *spec,
     case TPS_SHARD_WHOLE:
       if (placement->server < n_servers)
         return tps_placed_table_new_whole (&whole, placement->server);
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "placement.server: %u is not in [0, %u)", placement->server, n_servers);
-      return NULL;
+      return tps_fail_null (error, TPS_ERROR_INVALID_ARGUMENT,
+                            "placement.server: %u is not in [0, %u)", placement->server, n_servers);
     case TPS_SHARD_RANGE:
     case TPS_SHARD_HASH:
       return tps_placed_table_new_dealt (&whole, placement->kind, n_servers);
     }
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "placement.kind: unknown kind %d",
-               (gint) placement->kind);
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_INVALID_ARGUMENT, "placement.kind: unknown kind %d",
+                        (gint) placement->kind);
 }
 
 static const TpsTableSpec *
@@ -392,10 +386,8 @@ check_part_there (const TpsRemoteTables *tables, const TpsPlacedTable *table, gu
 
   if (conflict == NULL)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-               "server %u (%s): table %s exists already: %s", server,
-               tables->servers.addresses[server], table->spec.name, conflict);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ALREADY_EXISTS, "server %u (%s): table %s exists already: %s",
+                   server, tables->servers.addresses[server], table->spec.name, conflict);
 }
 
 /* Sets is_missing[shard] to TRUE for each shard that does not exist yet. is_missing [n_shards] must
@@ -587,20 +579,24 @@ find_all (TpsRemoteTables *tables, const TpsBagQuery *queries, guint n_queries, 
   return g_steal_pointer (&found);
 }
 
+static gboolean
+refuse_shape (TpsTensorView view, const gchar *name, const gchar *expected, GError **error)
+{
+  g_autofree gchar *got = view.shape.dtype == 0 ? g_strdup ("missing")
+                                                : tps_shape_to_string (&view.shape);
+
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: %s, expected %s", name, got, expected);
+}
+
 /* Returns TRUE if `indices` are INT64 [n] and lie in the table. Errors: INVALID_ARGUMENT. */
 static gboolean
 check_indices (const TpsPlacedTable *table, TpsTensorView indices, GError **error)
 {
-  g_autofree gchar *got = NULL;
-
   if (indices.shape.dtype == TPS_DTYPE_INT64 && indices.shape.n_dims == 1
       && (indices.data != NULL || indices.shape.dims[0] == 0))
     return tps_placed_table_check_rows (table, indices.data, (gsize) indices.shape.dims[0],
                                         "indices", error);
-  got = indices.shape.dtype == 0 ? g_strdup ("missing") : tps_shape_to_string (&indices.shape);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "indices: %s, expected a vector of INT64", got);
-  return FALSE;
+  return refuse_shape (indices, "indices", "a vector of INT64", error);
 }
 
 /* ---- calls that fail before any request ----------------------------------------------------- */
@@ -903,17 +899,6 @@ next_push (TpsRemoteTables *tables)
   };
 }
 
-static gboolean
-refuse_shape (TpsTensorView view, const gchar *name, const gchar *expected, GError **error)
-{
-  g_autofree gchar *got = view.shape.dtype == 0 ? g_strdup ("missing")
-                                                : tps_shape_to_string (&view.shape);
-
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: %s, expected %s", name, got,
-               expected);
-  return FALSE;
-}
-
 /* ---- pushes of bags ------------------------------------------------------------------------- */
 
 typedef struct
@@ -1011,13 +996,10 @@ check_maxima (const TpsBagGradient *gradient, guint i, const TpsPlacedTable *tab
     return refuse_shape (gradient->maxima, name, wanted, error);
   for (gint64 cell = 0; cell < n_cells; cell++)
     if (ids[cell] < -1 || ids[cell] >= rows)
-      {
-        g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                     "%s[%" G_GINT64_FORMAT "]: %" G_GINT64_FORMAT
-                     " is not in [-1, %" G_GINT64_FORMAT ") of table %s",
-                     name, cell, ids[cell], rows, table->spec.name);
-        return FALSE;
-      }
+      return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                       "%s[%" G_GINT64_FORMAT "]: %" G_GINT64_FORMAT
+                       " is not in [-1, %" G_GINT64_FORMAT ") of table %s",
+                       name, cell, ids[cell], rows, table->spec.name);
   return TRUE;
 }
 

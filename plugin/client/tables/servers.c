@@ -33,11 +33,8 @@ tps_servers_init (TpsServers *servers, const gchar *const *addresses, guint n_ad
 {
   *servers = (TpsServers) { 0 };
   if (n_addresses == 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "addresses: empty, expected at least one address");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "addresses: empty, expected at least one address");
   tps_mutex_init (&servers->lock);
   tps_cond_init (&servers->idle);
   servers->clients = g_new0 (TpsClient *, n_addresses);
