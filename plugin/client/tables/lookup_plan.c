@@ -28,6 +28,7 @@ tps_lookup_plan_new (TpsPlacedTable *const *tables, const TpsBagQuery *queries, 
   plan->requests = g_new0 (TpsLookupRequest, n_servers);
   for (guint server = 0; server < n_servers; server++)
     {
+      plan->requests[server].plan = plan;
       plan->requests[server].queries = g_array_new (FALSE, FALSE, sizeof (TpsBagQuery));
       plan->requests[server].parts = g_array_new (FALSE, FALSE, sizeof (TpsPartNumber));
     }
