@@ -788,9 +788,11 @@ get_chunked_options (const TpsClientCall *call)
 {
   static const TpsChunkedOps ops = { call_chunks, delay_chunks, get_now_ns };
 
-  return (TpsChunkedOptions) {
-    .ops = &ops, .client = call->client, .name = call->name->str, .deadline_ns = call->deadline_ns
-  };
+  return (TpsChunkedOptions) { .ops = &ops,
+                               .client = call->client,
+                               .name = call->name->str,
+                               .deadline_ns = call->deadline_ns,
+                               .bodies = call->client->scanner.bodies };
 }
 
 /* Sets the outcome of a call in chunks, and takes ownership of both arguments. If the message is
