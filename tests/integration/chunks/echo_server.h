@@ -24,6 +24,7 @@
 #include "plugin/wire/wire_failure.h"
 #include "plugin/wire/wire_node.h"
 #include "runtime/base/error.h"
+#include "tests/plugin/client/call_sync.h"
 
 namespace thriftps {
 
