@@ -52,17 +52,6 @@ void tps_client_call (TpsClient *client, const gchar *service, const gchar *meth
 void tps_client_call_rpc (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments,
                           gint64 deadline_ns, TpsClientDone done, gpointer user_data);
 
-/* Reads the result of a call; `type` is its wire type, as for TpsClientDone. FALSE: the call fails
- * with the error. */
-typedef gboolean (*TpsReadResult) (TpsReader *result, TpsWireType type, gpointer user_data,
-                                   GError **error);
-/* As tps_client_call(), but waits for the reply. `read` (may be NULL) is called with the result, on
- * the I/O thread, before this returns. Must not be called from a callback. */
-gboolean tps_client_call_sync (TpsClient *client, const gchar *service, const gchar *method,
-                               TpsWriteArguments write, gconstpointer write_data,
-                               gint64 deadline_ns, TpsReadResult read, gpointer read_data,
-                               GError **error);
-
 /* Called on the I/O thread at the end of a delay. `error` is borrowed; NULL = the time has come. */
 typedef void (*TpsClientDelayed) (gpointer user_data, const GError *error);
 /* Calls `func` on the I/O thread at or soon after `until_ns` (monotonic), for a later retry. If the

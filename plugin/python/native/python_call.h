@@ -53,10 +53,4 @@ void tps_python_call_set_model (TpsPythonCall *call, const TpsModelVersion *mode
 /* Returns the monotonic deadline of a timeout that begins now. */
 gint64 tps_python_deadline (gint64 timeout_ns);
 
-/* Adds the `token` of an ended call. Takes over a reference to the queue. */
-void tps_python_queue_put (TpsPythonQueue *queue_taken, guint64 token);
-/* Take and release a reference. */
-TpsPythonQueue *tps_python_queue_ref (TpsPythonQueue *queue);
-void tps_python_queue_unref (TpsPythonQueue *queue);
-
 G_END_DECLS

@@ -22,6 +22,7 @@
 
 #include "plugin/client/stubs.h"
 #include "plugin/wire/wire_tensor.h"
+#include "tests/plugin/client/call_sync.h"
 
 namespace {
 

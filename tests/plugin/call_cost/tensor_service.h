@@ -15,6 +15,7 @@
 #include "plugin/client/client.h"
 #include "plugin/server/server.h"
 #include "plugin/wire/wire_tensor.h"
+#include "tests/plugin/client/call_sync.h"
 
 namespace thriftps_test {
 
