@@ -540,9 +540,8 @@ make_budgets (TpsPlugin *plugin, const TpsPluginOptions *options)
 static gboolean
 refuse (GError **error, const gchar *option, const gchar *value, const gchar *expected)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s is \"%s\", expected %s", option,
-               value, expected);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s is \"%s\", expected %s", option, value,
+                   expected);
 }
 
 /* Sets `found` to the device with this name; NULL = the CPU, on which the workers compute. */
@@ -867,24 +866,19 @@ check_names (TpsPlugin *plugin, ThriftMultiplexedProcessor *multiplexed, const g
              GError **error)
 {
   if (strchr (prefix, ':') != NULL)
-    {
-      g_set_error (
-          error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-          "prefix \"%s\" has a colon, which ends the service's name in the multiplexed protocol",
-          prefix);
-      return FALSE;
-    }
+    return tps_fail (
+        error, TPS_ERROR_INVALID_ARGUMENT,
+        "prefix \"%s\" has a colon, which ends the service's name in the multiplexed protocol",
+        prefix);
   for (guint i = 0; i < plugin->services->len; i++)
     {
       g_autofree gchar *name = g_strconcat (
           prefix, g_array_index (plugin->services, TpsService, i).name, NULL);
 
       if (g_hash_table_contains (multiplexed->multiplexed_services, name))
-        {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-                       "a processor is registered as \"%s\" already: choose another prefix", name);
-          return FALSE;
-        }
+        return tps_fail (error, TPS_ERROR_ALREADY_EXISTS,
+                         "a processor is registered as \"%s\" already: choose another prefix",
+                         name);
     }
   return TRUE;
 }

@@ -5,8 +5,8 @@
 #include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
+#include <thriftps/client.h>
 
-#include "plugin/client/remote_store.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"

@@ -4,12 +4,12 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <thriftps/client.h>
 
 #include "bench/dlrm/click_log.h"
 #include "bench/dlrm/options.h"
 #include "bench/dlrm/quality.h"
 #include "bench/served/served.h"
-#include "plugin/client/remote_store.h"
 #include "plugin/client/remote_tables.h"
 #include "runtime/base/error.h"
 #include "runtime/base/metrics.h"

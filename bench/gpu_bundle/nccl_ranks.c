@@ -10,13 +10,13 @@
 #include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
+#include <thriftps/client.h>
 #include <unistd.h>
 
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 #include "runtime/device/backend.h"
 #include "runtime/device/device_library.h"
-#include "runtime/ports/store.h"
 #include "runtime/trainer/ports/process_group.h"
 
 /* A store whose keys are files in a folder, for ranks of one machine that have no server. */

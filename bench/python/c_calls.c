@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <thriftps/client.h>
 
-#include "plugin/client/remote_exchange.h"
 #include "plugin/client/remote_tables.h"
 #include "plugin/client/stubs.h"
 #include "runtime/base/sync.h"

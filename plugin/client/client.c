@@ -7,7 +7,7 @@
 #include "plugin/wire/wire_memory.h"
 #include "plugin/wire/wire_node.h"
 #include "runtime/base/error.h"
-#include "runtime/base/outcome.h"
+#include "runtime/base/sized.h"
 
 /* ---- deadlines ------------------------------------------------------------------------------ */
 
@@ -787,9 +787,11 @@ get_chunked_options (const TpsClientCall *call)
 {
   static const TpsChunkedOps ops = { call_chunks, delay_chunks, get_now_ns };
 
-  return (TpsChunkedOptions) {
-    .ops = &ops, .client = call->client, .name = call->name->str, .deadline_ns = call->deadline_ns
-  };
+  return (TpsChunkedOptions) { .ops = &ops,
+                               .client = call->client,
+                               .name = call->name->str,
+                               .deadline_ns = call->deadline_ns,
+                               .bodies = call->client->scanner.bodies };
 }
 
 /* Sets the outcome of a call in chunks, and takes ownership of both arguments. If the message is
@@ -963,12 +965,14 @@ free_secret (gchar *secret)
 }
 
 TpsClient *
-tps_client_new (const TpsClientOptions *options, GError **error)
+tps_client_new (const TpsClientOptions *given, GError **error)
 {
+  TpsClientOptions copy, *options = &copy;
   g_auto (TpsAddress) address = { 0 };
   TpsLoop *loop;
   TpsClient *client;
 
+  TPS_SIZED_COPY (copy, given);
   if (!tps_address_parse (options->address, &address, error))
     return NULL;
   loop = tps_loop_new ("tps-client", error);
@@ -985,7 +989,6 @@ tps_client_new (const TpsClientOptions *options, GError **error)
   address = (TpsAddress) { 0 };
   client->scanner.max_message_bytes = options->max_message_bytes > 0 ? options->max_message_bytes
                                                                      : DEFAULT_MAX_MESSAGE_BYTES;
-  client->scanner.bodies = options->bodies != NULL ? tps_buffer_pool_ref (options->bodies) : NULL;
   set_tls (client, options);
   client->token = g_strdup (options->token);
   client->connect_timeout_ns = options->connect_timeout_ns > 0 ? options->connect_timeout_ns
@@ -1000,17 +1003,20 @@ tps_client_new (const TpsClientOptions *options, GError **error)
   return client;
 }
 
+void
+tps_client_set_bodies (TpsClient *client, TpsBufferPool *bodies)
+{
+  client->scanner.bodies = tps_buffer_pool_ref (bodies);
+}
+
 gboolean
 tps_client_set_traceparent (TpsClient *client, const gchar *traceparent, GError **error)
 {
   TpsTraceContext context = { { 0 } };
 
   if (traceparent != NULL && !tps_trace_context_parse (traceparent, &context))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "\"%.80s\" is not a traceparent of W3C Trace Context", traceparent);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "\"%.80s\" is not a traceparent of W3C Trace Context", traceparent);
   tps_mutex_lock (&client->lock);
   client->context = context;
   atomic_store_explicit (&client->is_traced, traceparent != NULL, memory_order_relaxed);
@@ -1164,40 +1170,4 @@ tps_client_delay (TpsClient *client, gint64 until_ns, TpsClientDelayed func, gpo
 
   call->delayed = func;
   start_own_call (call, NULL, NULL);
-}
-
-/* ---- synchronous calls ---------------------------------------------------------------------- */
-
-typedef struct
-{
-  TpsReadResult read;
-  gpointer read_data;
-  TpsOutcome outcome;
-} Wait;
-
-/* The result must be read here, on the I/O thread, because it is borrowed for this callback
- * only. */
-static void
-on_done (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
-{
-  Wait *wait = user_data;
-  g_autoptr (GError) unclear = NULL;
-
-  if (error == NULL && wait->read != NULL)
-    wait->read (result, type, wait->read_data, &unclear);
-  tps_outcome_set (&wait->outcome, error != NULL ? error : unclear);
-}
-
-/* The wait needs no deadline: the call ends at its own deadline, and the arguments must stay until
- * then. */
-gboolean
-tps_client_call_sync (TpsClient *client, const gchar *service, const gchar *method,
-                      TpsWriteArguments write, gconstpointer write_data, gint64 deadline_ns,
-                      TpsReadResult read, gpointer read_data, GError **error)
-{
-  Wait wait = { .read = read, .read_data = read_data };
-
-  tps_outcome_init (&wait.outcome);
-  tps_client_call (client, service, method, write, write_data, deadline_ns, on_done, &wait);
-  return tps_outcome_wait (&wait.outcome, error);
 }

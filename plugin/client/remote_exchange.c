@@ -1,12 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "plugin/client/remote_exchange.h"
+/* The exchange of thriftps/client.h: one client for each server. A server that shares no device
+ * memory receives all later gradients from host memory. */
 
-#include "plugin/client/rpc_call.h"
+#include "plugin/client/client.h"
 #include "plugin/wire/wire_parameter_server.h"
 #include "runtime/base/error.h"
-#include "runtime/base/sync.h"
+#include "runtime/base/outcome.h"
+#include "runtime/base/sized.h"
 #include "runtime/device/device_memory.h"
+#include "runtime/tensor/gradient.h"
 
 /* Limit of the page-locked memory that is kept for later averages. */
 #define KEEP_AVERAGES_BYTES ((gsize) 1 << 30)
@@ -192,7 +195,7 @@ remote_exchange_free (TpsExchange *base)
 }
 
 TpsExchange *
-tps_remote_exchange_new (const TpsRemoteExchangeOptions *options, GError **error)
+tps_remote_exchange_new (const TpsRemoteExchangeOptions *given, GError **error)
 {
   static const TpsExchangeOps ops = {
     .average_gradient = remote_exchange_average_gradient,
@@ -201,9 +204,11 @@ tps_remote_exchange_new (const TpsRemoteExchangeOptions *options, GError **error
     .takes_device = remote_exchange_takes_device,
     .get_memory = remote_exchange_get_memory,
   };
+  TpsRemoteExchangeOptions copy, *options = &copy;
   RemoteExchange *exchange = g_new0 (RemoteExchange, 1);
   g_autoptr (TpsBufferPool) bodies = NULL;
 
+  TPS_SIZED_COPY (copy, given);
   if (options->device != NULL)
     bodies = tps_pinned_pool_new (options->device, NULL, NULL, KEEP_AVERAGES_BYTES);
   exchange->base.ops = &ops;
@@ -217,8 +222,7 @@ tps_remote_exchange_new (const TpsRemoteExchangeOptions *options, GError **error
                                   .max_message_bytes = options->max_message_bytes,
                                   .tls = options->tls,
                                   .token = options->token,
-                                  .shares_answers = TRUE,
-                                  .bodies = bodies };
+                                  .shares_answers = TRUE };
 
       exchange->servers[i].client = tps_client_new (&client, error);
       if (exchange->servers[i].client == NULL)
@@ -227,6 +231,37 @@ tps_remote_exchange_new (const TpsRemoteExchangeOptions *options, GError **error
           return NULL;
         }
       exchange->base.n_servers++;
+      if (bodies != NULL)
+        tps_client_set_bodies (exchange->servers[i].client, bodies);
     }
   return &exchange->base;
+}
+
+typedef struct
+{
+  TpsGradient *average;
+  TpsOutcome outcome;
+} Wait;
+
+static void
+on_awaited (gpointer user_data, TpsGradient *average, const GError *error)
+{
+  Wait *wait = user_data;
+
+  if (average != NULL)
+    tps_gradient_move (wait->average, average);
+  tps_outcome_set (&wait->outcome, error);
+}
+
+gboolean
+tps_exchange_average_sync (TpsExchange *exchange, guint server, gint64 batch, gint32 param_loc,
+                           const TpsGradient *gradient, gint64 deadline_ns, TpsGradient *average,
+                           GError **error)
+{
+  Wait wait = { .average = average };
+
+  tps_outcome_init (&wait.outcome);
+  exchange->ops->average_gradient (exchange, server, batch, param_loc, gradient, deadline_ns,
+                                   on_awaited, &wait);
+  return tps_outcome_wait (&wait.outcome, error);
 }

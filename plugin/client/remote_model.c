@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "plugin/client/remote_model.h"
-
-#include "plugin/client/rpc_call.h"
+#include "plugin/client/client.h"
 #include "plugin/wire/wire_parameter_server.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/sync.h"
+#include "runtime/tensor/model_version.h"
 
 typedef struct
 {
@@ -119,7 +119,7 @@ remote_model_free (TpsModelClient *base)
 }
 
 TpsModelClient *
-tps_remote_model_new (const TpsRemoteModelOptions *options, GError **error)
+tps_remote_model_new (const TpsRemoteModelOptions *given, GError **error)
 {
   static const TpsModelClientOps ops = {
     .init_model = remote_model_init_model,
@@ -129,23 +129,27 @@ tps_remote_model_new (const TpsRemoteModelOptions *options, GError **error)
     .free = remote_model_free,
     .get_memory = remote_model_get_memory,
   };
-  TpsClientOptions connection = { .address = options->address,
-                                  .max_message_bytes = options->max_message_bytes,
-                                  .tls = options->tls,
-                                  .token = options->token,
-                                  .shares_answers = TRUE };
-  TpsClient *client = tps_client_new (&connection, error);
+  TpsRemoteModelOptions options;
+  TpsClientOptions connection = { 0 };
+  TpsClient *client;
   RemoteModel *remote;
 
+  TPS_SIZED_COPY (options, given);
+  connection.address = options.address;
+  connection.max_message_bytes = options.max_message_bytes;
+  connection.tls = options.tls;
+  connection.token = options.token;
+  connection.shares_answers = TRUE;
+  client = tps_client_new (&connection, error);
   if (client == NULL)
     return NULL;
   remote = g_new0 (RemoteModel, 1);
   remote->base.ops = &ops;
   remote->client = client;
-  remote->trainer = options->trainer;
-  remote->name = options->client != NULL ? g_strdup (options->client)
-                                         : g_strdup_printf ("trainer%d-%08x%08x", options->trainer,
-                                                            g_random_int (), g_random_int ());
+  remote->trainer = options.trainer;
+  remote->name = options.client != NULL ? g_strdup (options.client)
+                                        : g_strdup_printf ("trainer%d-%08x%08x", options.trainer,
+                                                           g_random_int (), g_random_int ());
   atomic_init (&remote->sequence, 0);
   return &remote->base;
 }

@@ -1,10 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "plugin/client/remote_store.h"
-
-#include "plugin/client/rpc_call.h"
+#include "plugin/client/client.h"
 #include "plugin/wire/wire_rendezvous.h"
 #include "runtime/base/error.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/sync.h"
 
 #define DEFAULT_TIMEOUT_NS ((gint64) 30 * 1000000000)
@@ -76,9 +75,9 @@ remote_store_get (TpsStore *base, const gchar *key, gint64 deadline_ns, GError *
         }
       in_time = tps_clock_now_ns () < deadline_ns;
     }
-  g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-               "store at %s: key \"%s\" was not set before the deadline", store->address, key);
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_DEADLINE_EXCEEDED,
+                        "store at %s: key \"%s\" was not set before the deadline", store->address,
+                        key);
 }
 
 static void
@@ -92,7 +91,7 @@ remote_store_free (TpsStore *base)
 }
 
 TpsStore *
-tps_remote_store_new (const TpsRemoteStoreOptions *options, GError **error)
+tps_remote_store_new (const TpsRemoteStoreOptions *given, GError **error)
 {
   static const TpsStoreOps ops = {
     .put = remote_store_put,
@@ -100,18 +99,22 @@ tps_remote_store_new (const TpsRemoteStoreOptions *options, GError **error)
     .remove = remote_store_remove,
     .free = remote_store_free,
   };
-  TpsClientOptions connection = { .address = options->address,
-                                  .tls = options->tls,
-                                  .token = options->token };
-  TpsClient *client = tps_client_new (&connection, error);
+  TpsRemoteStoreOptions options;
+  TpsClientOptions connection = { 0 };
+  TpsClient *client;
   RemoteStore *store;
 
+  TPS_SIZED_COPY (options, given);
+  connection.address = options.address;
+  connection.tls = options.tls;
+  connection.token = options.token;
+  client = tps_client_new (&connection, error);
   if (client == NULL)
     return NULL;
   store = g_new0 (RemoteStore, 1);
   store->base.ops = &ops;
-  store->address = g_strdup (options->address);
-  store->timeout_ns = options->timeout_ns > 0 ? options->timeout_ns : DEFAULT_TIMEOUT_NS;
+  store->address = g_strdup (options.address);
+  store->timeout_ns = options.timeout_ns > 0 ? options.timeout_ns : DEFAULT_TIMEOUT_NS;
   store->client = client;
   return &store->base;
 }

@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "plugin/client/rpc_call.h"
+/* Calls of methods by their descriptors, with retries: thriftps/client.h. */
 
 #include <string.h>
 
+#include "plugin/client/client.h"
 #include "runtime/base/error.h"
 #include "runtime/base/outcome.h"
 
@@ -122,6 +123,7 @@ tps_rpc_call (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments, Tps
 {
   RetriedCall *call = g_malloc0 (sizeof (RetriedCall) + rpc->n_result_bytes);
 
+  g_assert (rpc->result == NULL || rpc->n_result_bytes > 0);
   call->client = client;
   call->rpc = rpc;
   call->arguments = arguments;

@@ -2,7 +2,7 @@
 
 /* An embedding table in C with the stock Thrift C GLib library: pushes the gradient of a bag of
  * words and looks the bag up. A program that uses the client of ThriftPS
- * (plugin/client/remote_tables.h) instead is shorter and faster.
+ * instead (tables.c) is shorter and faster.
  *
  * The library leaks up to 136 bytes with each object of a generated class, because the finalizer of
  * the class does not call the finalizer of GObject. A long-lived program that links ThriftPS should

@@ -39,8 +39,9 @@
 
 #pragma once
 
+#include <thriftps/plugin.h>
+
 #include "plugin/glib/handlers.h"
-#include "plugin/plugin.h"
 
 G_BEGIN_DECLS
 

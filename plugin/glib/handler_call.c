@@ -26,6 +26,33 @@ tps_handler_get_processor (gpointer handler)
   return g_object_get_qdata (handler, processor_quark ());
 }
 
+/* ---- failures -------------------------------------------------------------------------------- */
+
+TpsWireServiceError *
+tps_service_error_to_wire (const GError *error)
+{
+  TpsWireServiceError *failure = g_object_new (TPS_WIRE_TYPE_SERVICE_ERROR, NULL);
+  gint retry_after_ms = error->domain == TPS_ERROR ? tps_error_get_retry_after_ms (error) : -1;
+
+  failure->code = (TpsWireErrorCode) tps_error_to_wire_code (error);
+  failure->__isset_code = TRUE;
+  failure->message = g_strdup (error->message);
+  failure->retry_after_ms = MAX (retry_after_ms, 0);
+  failure->__isset_retry_after_ms = retry_after_ms >= 0;
+  return failure;
+}
+
+GError *
+tps_service_error_from_wire (const TpsWireServiceError *failure)
+{
+  GError *error = g_error_new_literal (TPS_ERROR, tps_error_from_wire_code ((gint) failure->code),
+                                       failure->message != NULL ? failure->message : "");
+
+  if (failure->__isset_retry_after_ms)
+    tps_error_set_retry_after_ms (error, failure->retry_after_ms);
+  return error;
+}
+
 /* ---- request -------------------------------------------------------------------------------- */
 
 ThriftProtocol *
@@ -208,11 +235,8 @@ tps_handler_call_run (TpsHandlerCall *call, GType client_type)
   TpsMessage *reply;
 
   if (call->processor == NULL)
-    {
-      g_set_error_literal (&call->error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                           "this handler has no plugin: it was not created by our constructor");
-      return NULL;
-    }
+    return tps_fail_null (&call->error, TPS_ERROR_INTERNAL,
+                          "this handler has no plugin: it was not created by our constructor");
   reply = call_processor (call);
   if (reply == NULL)
     return NULL;

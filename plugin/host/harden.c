@@ -166,11 +166,8 @@ handle (TpsHardenedProcessor *processor, TpsMessage *message, ThriftProtocol *in
   ThriftProcessor *target;
 
   if (call->kind != TPS_MESSAGE_CALL && call->kind != TPS_MESSAGE_ONEWAY)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_PROTOCOL,
-                   "message type %d is neither a call (1) nor oneway (4)", (gint) call->kind);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_PROTOCOL,
+                     "message type %d is neither a call (1) nor oneway (4)", (gint) call->kind);
   answers = G_OBJECT (call->kind == TPS_MESSAGE_ONEWAY ? sink_new () : g_object_ref (out));
   target = route (processor, call);
   if (target == NULL)

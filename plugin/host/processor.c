@@ -57,10 +57,7 @@ steal_message (ThriftProtocol *in, TpsHostProtocol *base, GError **error)
     return NULL;
   message = tps_host_protocol_steal_message (base);
   if (message == NULL)
-    {
-      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INTERNAL, "a call began without a message");
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_INTERNAL, "a call began without a message");
   tps_message_set_name (message, name);
   return message;
 }

@@ -393,9 +393,8 @@ check_usable (TpsHostStream *stream, GError **error)
 {
   if (!stream->broken)
     return TRUE;
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
-                       "the connection failed before and cannot be used again");
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_CONNECTION_LOST,
+                   "the connection failed before and cannot be used again");
 }
 
 gboolean
@@ -472,9 +471,8 @@ send_on_transport (TpsHostStream *stream, const struct iovec *pieces, guint n_pi
   if (cause == NULL)
     return TRUE;
   stream->broken = TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "cannot write to the connection: %s",
-               cause->message);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_CONNECTION_LOST, "cannot write to the connection: %s",
+                   cause->message);
 }
 
 /* Skips `n_sent` bytes of the pieces. `rest` is the unsent part of the first piece. */

@@ -86,11 +86,7 @@ feed (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, GError **error)
       if (n_bytes > 0 && !fill_body (scanner, &bytes, &n_bytes, error))
         return FALSE;
       if (n_bytes == n_before)
-        {
-          g_set_error_literal (error, TPS_ERROR, TPS_ERROR_PROTOCOL,
-                               "bytes follow the end of the call");
-          return FALSE;
-        }
+        return tps_fail (error, TPS_ERROR_PROTOCOL, "bytes follow the end of the call");
     }
   return TRUE;
 }
@@ -360,11 +356,8 @@ copy_nested (Source *source, gboolean (*copy) (Source *source))
 
   /* The scanner has the same limit, but checks it only after the recursion. */
   if (source->depth == TPS_MESSAGE_MAX_DEPTH)
-    {
-      g_set_error (&source->error, TPS_ERROR, TPS_ERROR_PROTOCOL,
-                   "structs and containers are nested more than %d deep", TPS_MESSAGE_MAX_DEPTH);
-      return FALSE;
-    }
+    return tps_fail (&source->error, TPS_ERROR_PROTOCOL,
+                     "structs and containers are nested more than %d deep", TPS_MESSAGE_MAX_DEPTH);
   source->depth++;
   ok = copy (source);
   source->depth--;
@@ -399,9 +392,8 @@ copy_value (Source *source, ThriftType type)
     case T_MAP:
       return copy_nested (source, copy_map);
     default:
-      g_set_error (&source->error, TPS_ERROR, TPS_ERROR_PROTOCOL, "a value has the unknown type %d",
-                   (gint) type);
-      return FALSE;
+      return tps_fail (&source->error, TPS_ERROR_PROTOCOL, "a value has the unknown type %d",
+                       (gint) type);
     }
 }
 

@@ -192,7 +192,7 @@ class Package:
             self.path("usr/share/lintian/overrides/" + self.name),
             read(self.debian, "lintian-overrides"),
         )
-        for script in ("postinst", "prerm", "triggers", "shlibs", "symbols"):
+        for script in ("postinst", "prerm", "triggers", "shlibs"):
             source = os.path.join(self.debian, self.name + "." + script)
             if os.path.exists(source):
                 text = read_bytes(source)

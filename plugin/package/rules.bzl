@@ -2,42 +2,6 @@
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 
-# ---- headers ------------------------------------------------------------------------------------
-
-def _installed_headers_impl(ctx):
-    folder = ctx.actions.declare_directory(ctx.label.name)
-    contexts = [dep[CcInfo].compilation_context for dep in ctx.attr.deps]
-    headers = depset(transitive = [context.headers for context in contexts])
-    arguments = ctx.actions.args()
-    arguments.add(ctx.file._tool)
-    arguments.add(folder.path)
-    arguments.add_all(ctx.attr.roots)
-    arguments.add("--")
-    arguments.add_all(headers)
-    arguments.use_param_file("@%s", use_always = False)
-    ctx.actions.run(
-        executable = "/usr/bin/python3",
-        arguments = [arguments],
-        inputs = depset([ctx.file._tool], transitive = [headers]),
-        outputs = [folder],
-        mnemonic = "InstalledHeaders",
-    )
-    return [DefaultInfo(files = depset([folder]), runfiles = ctx.runfiles([folder]))]
-
-installed_headers = rule(
-    implementation = _installed_headers_impl,
-    doc = "A folder with the headers `roots` and the headers of this tree that they include, as <thriftps/...>.",
-    attrs = {
-        "deps": attr.label_list(
-            mandatory = True,
-            providers = [CcInfo],
-            doc = "The libraries of these headers.",
-        ),
-        "roots": attr.string_list(mandatory = True, doc = "Paths from the root of the tree."),
-        "_tool": attr.label(default = "headers.py", allow_single_file = True),
-    },
-)
-
 # ---- one object ---------------------------------------------------------------------------------
 
 def _one_object_impl(ctx):
@@ -54,19 +18,18 @@ def _one_object_impl(ctx):
     archive = ctx.actions.declare_file(ctx.label.name + ".a")
     ctx.actions.run_shell(
         inputs = depset(
-            archives + [ctx.file.symbols, ctx.file._tool],
+            archives + [ctx.file.symbols],
             transitive = [toolchain.all_files],
         ),
         outputs = [linked, archive],
         command = """
 set -eu
-ld=$1 objcopy=$2 ar=$3 symbols=$4 tool=$5 linked=$6 archive=$7; shift 7
+ld=$1 objcopy=$2 ar=$3 symbols=$4 linked=$5 archive=$6; shift 6
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
-/usr/bin/python3 "$tool" roots "$symbols" > "$work/roots"
-/usr/bin/python3 "$tool" names "$symbols" > "$work/names"
+sed 's/^/-u /' "$symbols" > "$work/roots"
 "$ld" -r -o "$linked" "@$work/roots" --start-group "$@" --end-group
 # Names that are not exported become local, so that they cannot clash with names of the program.
-"$objcopy" --strip-debug --keep-global-symbols="$work/names" "$linked" "$work/thriftps.o"
+"$objcopy" --strip-debug --keep-global-symbols="$symbols" "$linked" "$work/thriftps.o"
 "$ar" rcsD "$archive" "$work/thriftps.o"
 """,
         arguments = [
@@ -74,7 +37,6 @@ work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
             toolchain.objcopy_executable,
             toolchain.ar_executable,
             ctx.file.symbols.path,
-            ctx.file._tool.path,
             linked.path,
             archive.path,
         ] + [archive.path for archive in archives],
@@ -92,8 +54,11 @@ group `archive` is a static library of it whose other names are local.""",
     attrs = {
         "deps": attr.label_list(mandatory = True, providers = [CcInfo]),
         "left_out": attr.label_list(doc = "Dependencies of `deps` that are not linked."),
-        "symbols": attr.label(mandatory = True, allow_single_file = True),
-        "_tool": attr.label(default = "symbols.py", allow_single_file = True),
+        "symbols": attr.label(
+            mandatory = True,
+            allow_single_file = True,
+            doc = "A file with one name per line.",
+        ),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
     toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],

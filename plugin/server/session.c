@@ -327,11 +327,8 @@ take_header (TpsSession *session, const TpsMessage *message, GError **error)
   if (session->core->access == NULL)
     return TRUE;
   if (g_ascii_strncasecmp (header, BEARER, strlen (BEARER)) != 0)
-    {
-      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAUTHENTICATED,
-                           "the header authorization is not \"Bearer TOKEN\"");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_UNAUTHENTICATED,
+                     "the header authorization is not \"Bearer TOKEN\"");
   token = header + strlen (BEARER);
   return tps_identity_has_token (&session->identity, token) || take_token (session, token, error);
 }

@@ -85,9 +85,8 @@ tps_call_authenticate (TpsCall *call, const gchar *token, GError **error)
 {
   if (call->ops->authenticate != NULL)
     return call->ops->authenticate (call->carried, token, error);
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                       "this server accepts no tokens: only a TpsServer does");
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_UNAVAILABLE,
+                   "this server accepts no tokens: only a TpsServer does");
 }
 
 /* ---- connection ----------------------------------------------------------------------------- */
@@ -96,11 +95,8 @@ gboolean
 tps_call_set_context (TpsCall *call, GHashTable *context, GError **error)
 {
   if (call->ops->set_context == NULL)
-    {
-      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                           "this server keeps no contexts: only a TpsServer does");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_UNAVAILABLE,
+                     "this server keeps no contexts: only a TpsServer does");
   call->ops->set_context (call->carried, context);
   return TRUE;
 }
@@ -110,9 +106,8 @@ tps_call_get_segments (TpsCall *call, GError **error)
 {
   if (call->ops->get_segments != NULL)
     return call->ops->get_segments (call->carried, error);
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                       "this server offers no shared memory: only a TpsServer does");
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_UNAVAILABLE,
+                        "this server offers no shared memory: only a TpsServer does");
 }
 
 gconstpointer

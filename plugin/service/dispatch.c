@@ -136,11 +136,8 @@ add_services (TpsDispatcher *dispatcher, const TpsService *services, guint n_ser
   for (guint i = 0; i < n_services; i++)
     {
       if (find_service (dispatcher, services[i].name, strlen (services[i].name)) != NULL)
-        {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "service %s is given twice",
-                       services[i].name);
-          return FALSE;
-        }
+        return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "service %s is given twice",
+                         services[i].name);
       if (!check_rights (&services[i], error))
         return FALSE;
       g_array_append_val (dispatcher->services, services[i]);
@@ -159,9 +156,8 @@ add_services (TpsDispatcher *dispatcher, const TpsService *services, guint n_ser
   if (default_service == NULL
       || find_service (dispatcher, default_service, strlen (default_service)) != NULL)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "default service %s is not among the services", default_service);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "default service %s is not among the services", default_service);
 }
 
 TpsDispatcher *

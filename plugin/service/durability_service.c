@@ -15,9 +15,8 @@ may_wait (TpsCall *call, GError **error)
 {
   if (tps_call_may_wait (call))
     return TRUE;
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                       "this server cannot wait for its disk: it serves one connection at a time");
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_UNAVAILABLE,
+                   "this server cannot wait for its disk: it serves one connection at a time");
 }
 
 static void

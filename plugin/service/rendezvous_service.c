@@ -152,11 +152,10 @@ may_wait_for_key (TpsCall *call, const TpsRendezvousArguments *arguments, GError
   g_clear_error (error);
   if (tps_call_may_wait (call))
     return TRUE;
-  g_set_error (
-      error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+  return tps_fail (
+      error, TPS_ERROR_UNAVAILABLE,
       "key %s does not exist, and this server cannot wait: it serves one connection at a time",
       arguments->key);
-  return FALSE;
 }
 
 static void

@@ -270,10 +270,9 @@ check_key (const gchar *key, const gchar *what, GError **error)
       && strspn (key, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:/-")
              == n_bytes)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "%s \"%.64s\"%s: expected [A-Za-z0-9_.:/-]{1,255}", what, key != NULL ? key : "",
-               n_bytes > 64 ? "..." : "");
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s \"%.64s\"%s: expected [A-Za-z0-9_.:/-]{1,255}", what, key != NULL ? key : "",
+                   n_bytes > 64 ? "..." : "");
 }
 
 static gboolean
@@ -281,17 +280,14 @@ check_up (const TpsRendezvousStore *store, GError **error)
 {
   if (!store->down)
     return TRUE;
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                       "the rendezvous store is shutting down");
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_UNAVAILABLE, "the rendezvous store is shutting down");
 }
 
 static gboolean
 refuse_growth (GError **error, const gchar *key, const gchar *limit)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "key %s: a store holds at most %s",
-               key, limit);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED, "key %s: a store holds at most %s", key,
+                   limit);
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
@@ -333,9 +329,9 @@ copy_value (TpsBudget *budget, const gchar *key, GBytes *value, GError **error)
   if (copy == NULL)
     {
       tps_budget_release (budget, n_charged);
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "key %.64s: no memory for a value of %" G_GSIZE_FORMAT " bytes", key, n_bytes);
-      return NULL;
+      return tps_fail_null (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                            "key %.64s: no memory for a value of %" G_GSIZE_FORMAT " bytes", key,
+                            n_bytes);
     }
   copy->budget = tps_budget_ref (budget);
   copy->n_charged = n_charged;
@@ -459,8 +455,7 @@ check_connected (const TpsRendezvousWait *wait, GError **error)
 {
   if (wait->is_connected == NULL || wait->is_connected (wait->user_data))
     return TRUE;
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "the connection has closed");
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_CONNECTION_LOST, "the connection has closed");
 }
 
 void
@@ -511,9 +506,8 @@ parse_number (const gchar *key, GBytes *value, gint64 *number, GError **error)
   if (n_bytes > 0 && n_bytes < 32 && strlen (text) == n_bytes
       && g_ascii_string_to_signed (text, 10, G_MININT64, G_MAXINT64, number, NULL))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "key %s: its value is not a decimal number", key);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "key %s: its value is not a decimal number",
+                   key);
 }
 
 /* Adds `amount` to the number in the value of a key; a missing key counts as 0. Moves waiters for
@@ -530,12 +524,9 @@ add_to_value (TpsRendezvousStore *store, const gchar *key, gint64 amount, gint64
   if (old != NULL && !parse_number (key, old, &number, error))
     return FALSE;
   if (__builtin_add_overflow (number, amount, sum))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "key %s: %" G_GINT64_FORMAT " + %" G_GINT64_FORMAT " overflows", key, number,
-                   amount);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "key %s: %" G_GINT64_FORMAT " + %" G_GINT64_FORMAT " overflows", key, number,
+                     amount);
   text = g_strdup_printf ("%" G_GINT64_FORMAT, *sum);
   value = g_bytes_new_take (text, strlen (text));
   return set_value (store, key, value, ended, error);

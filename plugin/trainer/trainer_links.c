@@ -2,13 +2,9 @@
 
 #include "plugin/trainer/trainer_links.h"
 
-#include "plugin/client/remote_exchange.h"
-#include "plugin/client/remote_model.h"
-#include "plugin/client/remote_store.h"
-#include "plugin/client/remote_tables.h"
+#include <thriftps/client.h>
+
 #include "runtime/trainer/pass/partition.h"
-#include "runtime/base/error.h"
-#include "runtime/base/sync.h"
 
 /* Returns the number under which the servers know the trainer. If each server averages only its own
  * trainers, it numbers them from 0. */
@@ -86,7 +82,8 @@ connect_tables (gpointer user_data, const TpsTrainPlan *plan, TpsDevice *lookup_
   g_autoptr (TpsRemoteTables) tables = tps_remote_tables_new (&options, error);
 
   if (tables == NULL
-      || !tps_remote_tables_discover (tables, tps_clock_now_ns () + plan->rpc_timeout_ns, error))
+      || !tps_remote_tables_discover (tables, g_get_monotonic_time () * 1000 + plan->rpc_timeout_ns,
+                                      error))
     return NULL;
   return tps_remote_tables_as_client (g_steal_pointer (&tables));
 }

@@ -29,7 +29,7 @@ static void
 handle_cancel (TpsCall *call, gpointer service)
 {
   tps_trainer_cancel (service);
-  tps_call_reply (call, NULL, NULL);
+  tps_call_reply_done (call, NULL);
 }
 
 static void
@@ -39,12 +39,13 @@ shut_down (gpointer object)
 }
 
 /* In the long lane: train checks every id of every batch. */
-static const TpsMethod methods[] = { TPS_TRAINER_METHODS (handle_), { 0 } };
+static const TpsMethod methods[] = { TPS_TRAINER_METHODS (handle_), TPS_METHODS_END };
 
 TpsService
 tps_trainer_service (TpsTrainer *trainer)
 {
-  return (TpsService) { .name = "Trainer",
+  return (TpsService) { .size = sizeof (TpsService),
+                        .name = "Trainer",
                         .methods = methods,
                         .object = trainer,
                         .destroy = (GDestroyNotify) tps_trainer_free,

@@ -4,7 +4,8 @@
 
 #pragma once
 
-#include "plugin/service/call.h"
+#include <thriftps/service.h>
+
 #include "runtime/trainer/pass/trainer.h"
 
 G_BEGIN_DECLS

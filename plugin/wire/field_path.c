@@ -54,8 +54,7 @@ tps_field_refuse (const TpsFieldPath *path, GError **error, const gchar *format,
   va_start (args, format);
   text = g_strdup_vprintf (format, args);
   va_end (args);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s %s", where, text);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s %s", where, text);
 }
 
 gboolean

@@ -16,8 +16,7 @@
 static gboolean
 refuse (GError **error, const gchar *text, const gchar *detail)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s%s", text, detail);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s%s", text, detail);
 }
 
 static gboolean
@@ -129,9 +128,8 @@ check_model_keys (JsonObject *object, GError **error)
       {
         g_autofree gchar *shown = g_utf8_make_valid (key, -1);
 
-        g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                     "unknown key \"%s\", expected model_class and configurations", shown);
-        return FALSE;
+        return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                         "unknown key \"%s\", expected model_class and configurations", shown);
       }
   return TRUE;
 }

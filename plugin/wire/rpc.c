@@ -49,9 +49,8 @@ tps_rpc_read_answer (const TpsRpc *rpc, TpsReader *in, TpsWireType type, gpointe
 
   if (tps_rpc_read_result (rpc, in, type, result, &why))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "the reply to %s:%s cannot be decoded: %s",
-               rpc->service, rpc->name, why->message);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INTERNAL, "the reply to %s:%s cannot be decoded: %s",
+                   rpc->service, rpc->name, why->message);
 }
 
 void

@@ -134,9 +134,8 @@ copy_shared (TpsReader *in, TpsBuffer *shared, const TpsFieldPath *path, GError 
       return copy;
     }
   where = tps_field_path_to_string (path);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "%s: no room for a copy of %" G_GSIZE_FORMAT " bytes", where, n_bytes);
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                        "%s: no room for a copy of %" G_GSIZE_FORMAT " bytes", where, n_bytes);
 }
 
 /* Returns the elements from shared memory, in place or, if required, as a copy. NULL = the slice is
@@ -227,7 +226,7 @@ decode (TpsReader *in, const TpsFieldPath *path, gboolean may_be_on_device, TpsT
 }
 
 gboolean
-tps_tensor_decode (TpsReader *in, const TpsFieldPath *path, TpsTensor *tensor, GError **error)
+tps_read_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError **error)
 {
   return decode (in, path, FALSE, tensor, error);
 }
@@ -238,18 +237,12 @@ tps_tensor_decode_as (TpsReader *in, const TpsFieldPath *path, TpsDType dtype, g
 {
   g_autofree gchar *text = NULL;
 
-  if (!tps_tensor_decode (in, path, tensor, error))
+  if (!tps_read_tensor (in, path, tensor, error))
     return FALSE;
   if (tensor->shape.dtype == dtype && tensor->shape.n_dims == n_dims)
     return TRUE;
   text = tps_shape_to_string (&tensor->shape);
   return tps_field_refuse (path, error, "is %s, expected %s", text, expected);
-}
-
-gboolean
-tps_read_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError **error)
-{
-  return tps_tensor_decode (in, path, tensor, error);
 }
 
 static gboolean
@@ -264,7 +257,7 @@ read_kept_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GErr
   TpsTensor *kept = tensor;
   TpsBuffer *copy;
 
-  if (!tps_tensor_decode (in, path, kept, error))
+  if (!tps_read_tensor (in, path, kept, error))
     return FALSE;
   if (!tps_buffer_is_shared (kept->buffer))
     return TRUE;
@@ -346,8 +339,9 @@ encode_device (TpsWriter *out, TpsDevice *device, const TpsTensor *tensor)
 }
 
 void
-tps_tensor_encode (TpsWriter *out, const TpsTensor *tensor)
+tps_write_tensor (TpsWriter *out, gconstpointer object)
 {
+  const TpsTensor *tensor = object;
   TpsDevice *device = tps_device_memory_of_tensor (tensor);
 
   tps_writer_struct_begin (out);
@@ -374,12 +368,6 @@ tps_tensor_encode_borrowed (TpsWriter *out, TpsTensorView view)
   tps_writer_struct_end (out);
 }
 
-void
-tps_write_tensor (TpsWriter *out, gconstpointer tensor)
-{
-  tps_tensor_encode (out, tensor);
-}
-
 const TpsStruct tps_kept_tensor_struct = { "Tensor", tps_tensor_fields, read_kept_tensor,
                                            tps_write_tensor };
 const TpsStruct tps_device_tensor_struct = { "Tensor", tps_tensor_fields, read_device_tensor,
@@ -398,14 +386,16 @@ tps_tensor_list_clear (TpsTensorList *list)
 
 /* ---- SparseTensor --------------------------------------------------------------------------- */
 
-gboolean
-tps_sparse_check (const TpsFieldPath *path, const TpsShape *values, const gint64 *dims,
-                  guint n_dims, GError **error)
+/* Checks the dimensions of the whole matrix, [rows, dim], against the shape of the values. */
+static gboolean
+check_sparse (const TpsFieldPath *path, const TpsSparseForm *sparse, GError **error)
 {
+  const TpsShape *values = &sparse->values.shape;
+  const gint64 *dims = sparse->shape.dims;
   TpsFieldPath at = { .parent = path, .name = "shape" };
   g_autofree gchar *text = NULL;
 
-  if (n_dims != 2 || dims[0] < 0 || dims[1] < 0)
+  if (sparse->shape.n_dims != 2 || dims[0] < 0 || dims[1] < 0)
     return tps_field_refuse (&at, error, "is not of the form [rows, dim], both >= 0");
   if (values->n_dims == 2 && values->dims[1] == dims[1])
     return TRUE;
@@ -416,14 +406,13 @@ tps_sparse_check (const TpsFieldPath *path, const TpsShape *values, const gint64
                            text, dims[0], dims[1], dims[1]);
 }
 
-gboolean
-tps_sparse_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient,
-                            GError **error)
+/* Sets the weight to 1. */
+static gboolean
+decode_sparse (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient, GError **error)
 {
   TpsSparseForm sparse = { 0 };
   gboolean ok = tps_fields_read (tps_sparse_tensor_fields, in, path, &sparse, NULL, error)
-                && tps_sparse_check (path, &sparse.values.shape, sparse.shape.dims,
-                                     sparse.shape.n_dims, error);
+                && check_sparse (path, &sparse, error);
 
   if (ok)
     {
@@ -439,8 +428,9 @@ tps_sparse_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient
 }
 
 void
-tps_sparse_gradient_encode (TpsWriter *out, const TpsGradient *gradient)
+tps_write_sparse_tensor (TpsWriter *out, gconstpointer object)
 {
+  const TpsGradient *gradient = object;
   TpsSparseForm sparse = {
     .indices = gradient->indices, /* borrowed */
     .values = gradient->values,
@@ -458,16 +448,10 @@ tps_read_sparse_tensor (TpsReader *in, const TpsFieldPath *path, gpointer data, 
 {
   TpsGradient *gradient = data;
   gdouble weight = gradient->weight;
-  gboolean ok = tps_sparse_gradient_decode (in, path, gradient, error);
+  gboolean ok = decode_sparse (in, path, gradient, error);
 
   gradient->weight = weight;
   return ok;
-}
-
-void
-tps_write_sparse_tensor (TpsWriter *out, gconstpointer gradient)
-{
-  tps_sparse_gradient_encode (out, gradient);
 }
 
 static gboolean
@@ -478,7 +462,7 @@ read_row_gradient (TpsReader *in, const TpsFieldPath *path, gpointer data, GErro
   TpsFieldPath at = { .parent = path, .name = "indices" };
   g_autofree gchar *text = NULL;
 
-  if (!tps_sparse_gradient_decode (in, path, gradient, error))
+  if (!decode_sparse (in, path, gradient, error))
     return FALSE;
   if (indices->dtype == TPS_DTYPE_INT64 && indices->n_dims == 1)
     return TRUE;
@@ -500,17 +484,9 @@ enum
 };
 
 gboolean
-tps_gradient_check_form (const TpsFieldPath *path, gboolean is_dense, gboolean is_sparse,
-                         GError **error)
+tps_read_gradient (TpsReader *in, const TpsFieldPath *path, gpointer object, GError **error)
 {
-  if (is_dense && is_sparse)
-    return tps_field_refuse (path, error, "is both dense and sparse, expected one of them");
-  return TRUE;
-}
-
-gboolean
-tps_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient, GError **error)
-{
+  TpsGradient *gradient = object;
   guint64 seen;
   gboolean is_dense, is_sparse;
 
@@ -519,8 +495,8 @@ tps_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradi
     return FALSE;
   is_dense = (seen & (1 << GRADIENT_DENSE)) != 0;
   is_sparse = (seen & (1 << GRADIENT_SPARSE)) != 0;
-  if (!tps_gradient_check_form (path, is_dense, is_sparse, error))
-    return FALSE;
+  if (is_dense && is_sparse)
+    return tps_field_refuse (path, error, "is both dense and sparse, expected one of them");
   if (is_dense)
     gradient->kind = TPS_GRADIENT_DENSE;
   else
@@ -529,8 +505,10 @@ tps_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradi
 }
 
 void
-tps_gradient_encode (TpsWriter *out, const TpsGradient *gradient)
+tps_write_gradient (TpsWriter *out, gconstpointer object)
 {
+  const TpsGradient *gradient = object;
+
   tps_writer_struct_begin (out);
   if (gradient->kind == TPS_GRADIENT_DENSE)
     tps_field_write (&tps_gradient_fields[GRADIENT_DENSE], out, gradient);
@@ -538,16 +516,4 @@ tps_gradient_encode (TpsWriter *out, const TpsGradient *gradient)
     tps_field_write (&tps_gradient_fields[GRADIENT_SPARSE], out, gradient);
   tps_field_write (&tps_gradient_fields[GRADIENT_WEIGHT], out, gradient);
   tps_writer_struct_end (out);
-}
-
-gboolean
-tps_read_gradient (TpsReader *in, const TpsFieldPath *path, gpointer gradient, GError **error)
-{
-  return tps_gradient_decode (in, path, gradient, error);
-}
-
-void
-tps_write_gradient (TpsWriter *out, gconstpointer gradient)
-{
-  tps_gradient_encode (out, gradient);
 }

@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tensor, SparseTensor and Gradient of thrift/tensor.thrift.
+/* Tensor, SparseTensor and Gradient of thrift/tensor.thrift, which are read and written with
+ * tps_struct_read() and tps_struct_write().
  *
- * Decoding. The reader must be positioned before the struct; `path` names the struct in errors. The
+ * Reading. The reader must be positioned before the struct; `path` names the struct in errors. The
  * output must be zero before the call, and the caller must clear it, even after a failure. Errors:
  * TPS_ERROR_INVALID_ARGUMENT, which names the value. A large tensor keeps a reference to its
  * receive buffer; a small one is copied into a buffer of its own. A floating-point tensor in shared
@@ -10,9 +11,13 @@
  * if the reader's `copies_shared` is set. Functions refuse tensors in memory of a device unless
  * their comments say otherwise.
  *
- * Encoding. The functions write the struct without a field header. Elements are not copied: the
- * writer keeps references to their buffers. Elements in a device's memory for which its segments
- * have no room are copied to the host. If that fails, the message cannot be ended.
+ * The structure of a gradient is checked: shapes against bytes, [rows, dim] against the values, not
+ * both dense and sparse. tps_gradient_check() checks the rest. Dense floating-point elements of a
+ * gradient may lie in a device's memory.
+ *
+ * Writing. Elements are not copied: the writer keeps references to their buffers. Elements in a
+ * device's memory for which its segments have no room are copied to the host. If that fails, the
+ * message cannot be ended.
  *
  * Elements are little-endian on the wire and in memory: this code is for little-endian machines.
  * Thread: any.
@@ -27,15 +32,10 @@
 
 G_BEGIN_DECLS
 
-/* Decode and encode a Tensor, as described above. */
-gboolean tps_tensor_decode (TpsReader *in, const TpsFieldPath *path, TpsTensor *tensor,
-                            GError **error);
-void tps_tensor_encode (TpsWriter *out, const TpsTensor *tensor);
-
-/* As tps_tensor_encode(), but the writer borrows the elements until it releases them (writer.h). */
+/* Writes a Tensor whose elements the writer borrows until it releases them (writer.h). */
 void tps_tensor_encode_borrowed (TpsWriter *out, TpsTensorView view);
 
-/* As tps_tensor_decode(), but refuses a tensor with a different dtype or number of dimensions:
+/* Reads a Tensor, but refuses a different dtype or number of dimensions:
  * "PATH is FLOAT32 [3], expected INT64 [nnz]", where `expected` is the end of the text. */
 gboolean tps_tensor_decode_as (TpsReader *in, const TpsFieldPath *path, TpsDType dtype,
                                guint n_dims, const gchar *expected, TpsTensor *tensor,
@@ -59,30 +59,8 @@ typedef struct
 /* Frees the tensors and the array. */
 void tps_tensor_list_clear (TpsTensorList *list);
 
-/* Decodes a gradient and checks its structure: shapes against bytes, [rows, dim] against the
- * values, not both dense and sparse. tps_gradient_check() checks the rest. Dense floating-point
- * elements may lie in a device's memory. */
-gboolean tps_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient,
-                              GError **error);
-void tps_gradient_encode (TpsWriter *out, const TpsGradient *gradient);
-
-/* Decodes a SparseTensor as a SPARSE gradient of weight 1. */
-gboolean tps_sparse_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient,
-                                     GError **error);
-void tps_sparse_gradient_encode (TpsWriter *out, const TpsGradient *gradient);
+/* A SparseTensor as a SPARSE gradient of weight 1. */
 extern const TpsStruct tps_row_gradient_struct; /* with INT64 [nnz] indices */
-
-/* The checks of a gradient's structure, for readers of messages and of generated objects. Errors:
- * TPS_ERROR_INVALID_ARGUMENT. `path` names the struct in errors. */
-
-/* Refuses a gradient that is both dense and sparse. */
-gboolean tps_gradient_check_form (const TpsFieldPath *path, gboolean is_dense, gboolean is_sparse,
-                                  GError **error);
-
-/* Checks the `n_dims` dimensions of the whole matrix, [rows, dim], against the shape of the
- * values. */
-gboolean tps_sparse_check (const TpsFieldPath *path, const TpsShape *values, const gint64 *dims,
-                           guint n_dims, GError **error);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsTensorList, tps_tensor_list_clear)
 

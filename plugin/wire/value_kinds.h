@@ -37,4 +37,10 @@ extern const TpsValueKind tps_kind_chunk_data; /* TpsChunkData */
 /* Returns TRUE if the `n_bytes` at `name` are a valid name of a table, parameter, key or client. */
 gboolean tps_name_is_valid (const gchar *name, gsize n_bytes);
 
+/* Converts the value of `field` (tps_field_write()) to JSON: a struct to an object whose members
+ * have the names of the IDL, a list to an array. Enums become their names. A field that is not set
+ * is left out if its `has` differs from 0, and so are NaN and binaries. Returns a new string, which
+ * the caller owns. Thread: any. */
+GString *tps_field_to_json (const TpsField *field, gconstpointer value);
+
 G_END_DECLS

@@ -46,19 +46,28 @@ LAW = {
         (SOCKET, "runtime/ has no sockets"),
         (CUDA, "CUDA lives in cuda/"),
         (TESTS, "nothing includes tests/"),
-        (r"<thriftps/(?!(error|tensor|tables|service)\.h)", "runtime/ does not know Thrift"),
+        (r"<thriftps/(?!(error|tensor|tables|client|service)\.h)", "runtime/ does not know Thrift"),
     ),
     "plugin/include": (
         (r'"|<(?!glib\.h|thriftps/|thrift/c_glib/)',
          "public headers include GLib, Thrift and each other"),
     ),
+    "plugin/trainer": (
+        (r'"(?!plugin/(trainer/|app/thriftps_server\.h|service/methods\.h|wire/wire_)|'
+         r"runtime/trainer/)", "the Trainer service uses public headers and generated code"),
+    ),
+    "plugin/examples": ((r'"(plugin|runtime|cuda|bench)/', "examples use public headers"),),
     "runtime/trainer": ((r'"runtime/server/(averaging|model|tables)/',
-                         "trainers reach servers through runtime/ports"),),
+                         "trainers reach servers through thriftps/client.h and runtime/ports"),),
     "plugin": (
         (r'"(bench|cuda)/', "plugin/ knows thrift/ and runtime/ only"),
         (CUDA, "CUDA lives in cuda/"),
         (r"<cblas\.h|<gloo/", "arithmetic and collectives live in runtime/"),
         (TESTS, "nothing includes tests/"),
+    ),
+    "plugin/python/native": (
+        (r'"(?!plugin/python/native/|plugin/wire/wire_\w+\.h)',
+         "the Python library includes public headers and generated descriptors"),
     ),
     "cuda": (
         (r'"(plugin|bench)/', "cuda/ knows runtime/ only"),
@@ -141,6 +150,8 @@ LAYER_OF = {folder: layer for layer, folders in enumerate(LAYERS) for folder in 
 # Packages in which targets may be public.
 PUBLIC_PACKAGES = ("plugin", "plugin/client", "plugin/glib", "plugin/http", "plugin/net/tls",
                    "plugin/python", "cuda", "thrift", "third_party")
+# Programs of users, which include each other's headers by their names.
+EXAMPLES = "plugin/examples/"
 EVERYBODY = re.compile(r'"//(:__subpackages__|visibility:public)"')
 
 # Folders whose files still include each other in cycles. This list must only become shorter.
@@ -265,12 +276,14 @@ def find_violations(path, text, exists):
         # Tests and peers also include headers that Thrift generates for C++. The names of these
         # headers have no folder.
         if opening == '"' and "/" not in name and not re.match(GENERATED, written) \
-                and folder not in ("tests", "bench", "third_party"):
+                and folder not in ("tests", "bench", "third_party") \
+                and not path.startswith(EXAMPLES):
             yield where, \
                 'includes "%s": others are included with angle brackets, ours from the root' % name
 
     header = own_header(path, exists)
-    if header and (not includes or includes[0].group(2) != header):
+    if header and not path.startswith(EXAMPLES) \
+            and (not includes or includes[0].group(2) != header):
         yield path, "must include its own header first: %s" % header
 
     if folder in OWN_LOCKS:
@@ -330,6 +343,13 @@ class IncludeLaw(unittest.TestCase):
                      "bench/world/a.c", "tests/runtime/a.cc"):
             self.assert_allowed(path, line)
 
+    def test_public_headers(self):
+        for path in ("plugin/trainer/a.c", "plugin/examples/a.c"):
+            self.assert_allowed(path, "#include <thriftps/service.h>\n")
+            self.assert_refused(path, '#include "plugin/service/call.h"\n')
+        self.assert_allowed("plugin/trainer/a.c", '#include "plugin/wire/wire_trainer.h"\n')
+        self.assert_allowed("plugin/examples/a.c", '#include "a.h"\n')
+
     def test_plugin(self):
         self.assert_refused("plugin/net/a.c", '#include "bench/flags.h"\n')
         self.assert_refused("plugin/net/a.c", "#  include <cuda_runtime.h>\n")
@@ -337,6 +357,13 @@ class IncludeLaw(unittest.TestCase):
                             '#include "tps_wire_node.h"\n#include <glib-object.h>\n')
         self.assert_allowed("plugin/net/a.c",
                             '#include "runtime/base/sync.h"\n#include <sys/epoll.h>\n')
+
+    def test_python(self):
+        for line in ('"runtime/base/sync.h"', '"plugin/client/client.h"', '"plugin/wire/rpc.h"'):
+            self.assert_refused("plugin/python/native/a.c", "#include %s\n" % line)
+        for line in ("<thriftps/client.h>", '"plugin/wire/wire_node.h"',
+                     '"plugin/python/native/b.h"'):
+            self.assert_allowed("plugin/python/native/a.c", "#include %s\n" % line)
 
     def test_cuda(self):
         self.assert_refused("cuda/kernels/a.cu", "#include <thrift/c_glib/thrift.h>\n")
@@ -355,7 +382,7 @@ class IncludeLaw(unittest.TestCase):
             self.assert_refused("plugin/include/thriftps/a.h", "#include %s\n" % line)
         self.assert_allowed("plugin/include/thriftps/a.h",
                             "#include <glib.h>\n#include <thriftps/error.h>\n")
-        self.assert_refused("runtime/a.c", "#include <thriftps/client.h>\n")
+        self.assert_refused("runtime/a.c", "#include <thriftps/plugin.h>\n")
         self.assert_allowed("runtime/a.c", "#include <thriftps/error.h>\n")
 
     def test_quotes(self):

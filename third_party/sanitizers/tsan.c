@@ -31,6 +31,9 @@ __tsan_default_suppressions (void)
       /* tps_error_quark() registers its domain with GLib, which guards its tables with its own
        * locks. */
       "race:^tps_error_quark$\n"
+      /* GObject runs the initialization of a class in the first thread that needs it, and guards it
+       * with its own locks. */
+      "race:_class_intern_init$\n"
       /* The thread that frees a Gloo buffer waits until the thread of the device has released it.
        * It waits by the count of a shared_ptr. */
       "race:gloo::transport::tcp::UnboundBuffer::\n"

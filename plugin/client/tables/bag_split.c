@@ -296,9 +296,8 @@ tps_bag_split_take_answer (TpsBagSplit *split, guint number, TpsTensor *answer, 
     }
   got = tps_shape_to_string (&answer->shape);
   wanted = tps_shape_to_string (&expected);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "bags of table %s are %s, expected %s",
-               split->query.table, got, wanted);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "bags of table %s are %s, expected %s",
+                   split->query.table, got, wanted);
 }
 
 /* Copies each row of the replies to its bag in `output`, or to its slot in `scratch`. */

@@ -28,6 +28,7 @@ tps_lookup_plan_new (TpsPlacedTable *const *tables, const TpsBagQuery *queries, 
   plan->requests = g_new0 (TpsLookupRequest, n_servers);
   for (guint server = 0; server < n_servers; server++)
     {
+      plan->requests[server].plan = plan;
       plan->requests[server].queries = g_array_new (FALSE, FALSE, sizeof (TpsBagQuery));
       plan->requests[server].parts = g_array_new (FALSE, FALSE, sizeof (TpsPartNumber));
     }
@@ -62,11 +63,8 @@ tps_lookup_plan_take_answer (TpsLookupPlan *plan, guint server, TpsTensor *tenso
   const GArray *parts = plan->requests[server].parts;
 
   if (n_tensors != parts->len)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "the reply has %u tensors, expected %u", n_tensors, parts->len);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "the reply has %u tensors, expected %u",
+                     n_tensors, parts->len);
   for (guint i = 0; i < n_tensors; i++)
     {
       const TpsPartNumber *number = &g_array_index (parts, TpsPartNumber, i);

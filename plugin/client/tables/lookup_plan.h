@@ -6,6 +6,7 @@
 #pragma once
 
 #include "plugin/client/tables/bag_split.h"
+#include "plugin/wire/bag_arguments.h"
 
 G_BEGIN_DECLS
 
@@ -15,20 +16,24 @@ typedef struct
   guint query, part;
 } TpsPartNumber;
 
+typedef struct TpsLookupPlan TpsLookupPlan;
+
 /* The request to one server. If `queries` is empty, no request is sent. */
 typedef struct
 {
-  GArray *queries; /* of TpsBagQuery, in the order of the caller's queries */
-  GArray *parts;   /* of TpsPartNumber: the origin of each query */
+  TpsLookupPlan *plan;
+  GArray *queries;                  /* of TpsBagQuery, in the order of the caller's queries */
+  GArray *parts;                    /* of TpsPartNumber: the origin of each query */
+  TpsLookupBagsArguments arguments; /* the sender's */
 } TpsLookupRequest;
 
-typedef struct
+struct TpsLookupPlan
 {
   guint n_queries;
   TpsBagSplit *splits; /* [n_queries] */
   guint n_servers;
   TpsLookupRequest *requests; /* [n_servers] */
-} TpsLookupPlan;
+};
 
 /* Creates a plan, which the caller owns. It takes references to `tables` [n_queries]. The queries
  * must have been checked; their elements are borrowed. */

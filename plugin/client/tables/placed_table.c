@@ -141,13 +141,10 @@ tps_placed_table_check_rows (const TpsPlacedTable *table, const gint64 *rows, gs
     is_bad |= (guint64) rows[i] >= end;
   for (gsize i = 0; is_bad && i < n_rows; i++)
     if ((guint64) rows[i] >= end)
-      {
-        g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                     "%s[%" G_GSIZE_FORMAT "]: %" G_GINT64_FORMAT " is not in [0, %" G_GINT64_FORMAT
-                     ") of table %s",
-                     name, i, rows[i], (gint64) end, table->spec.name);
-        return FALSE;
-      }
+      return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                       "%s[%" G_GSIZE_FORMAT "]: %" G_GINT64_FORMAT
+                       " is not in [0, %" G_GINT64_FORMAT ") of table %s",
+                       name, i, rows[i], (gint64) end, table->spec.name);
   return TRUE;
 }
 
@@ -216,9 +213,8 @@ static gboolean G_GNUC_PRINTF (3, 4)
   va_start (args, format);
   text = g_strdup_vprintf (format, args);
   va_end (args);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "table %s: %s",
-               run->parts[0].spec->name, text);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "table %s: %s", run->parts[0].spec->name,
+                   text);
 }
 
 /* Returns a difference that is not in the position or the size of the parts; NULL = none. */

@@ -21,6 +21,7 @@ typedef struct
   /* Of TpsBagGradient, in the order of the caller's gradients; empty = no request is sent to this
    * server. */
   GArray *gradients;
+  TpsApplyBagGradientsArguments arguments; /* the sender's */
 } TpsPushPart;
 
 typedef struct TpsPushPlan TpsPushPlan;

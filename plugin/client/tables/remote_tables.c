@@ -70,11 +70,8 @@ tps_remote_tables_new (const TpsRemoteTablesOptions *given, GError **error)
   common.tls = options->tls;
   common.token = options->token;
   if (options->client != NULL && !tps_name_is_valid (options->client, strlen (options->client)))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "client: \"%.64s\", expected [A-Za-z0-9_.:/-]{1,255}", options->client);
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_INVALID_ARGUMENT,
+                          "client: \"%.64s\", expected [A-Za-z0-9_.:/-]{1,255}", options->client);
   tables = g_new0 (TpsRemoteTables, 1);
   if (!tps_servers_init (&tables->servers, options->addresses, options->n_addresses, &common,
                          error))
@@ -139,10 +136,9 @@ find_locked (TpsRemoteTables *tables, const gchar *name, GError **error)
 
   if (table != NULL)
     return tps_placed_table_ref (table);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
-               "table %s is not known here: it was neither created nor discovered",
-               name != NULL ? name : "(none)");
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_NOT_FOUND,
+                        "table %s is not known here: it was neither created nor discovered",
+                        name != NULL ? name : "(none)");
 }
 
 /* Returns a reference to the table with this name. Errors: NOT_FOUND. */
@@ -340,16 +336,14 @@ place_table (const TpsRemoteTables *tables, const TpsTableSpec *spec,
     case TPS_SHARD_WHOLE:
       if (placement->server < n_servers)
         return tps_placed_table_new_whole (&whole, placement->server);
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "placement.server: %u is not in [0, %u)", placement->server, n_servers);
-      return NULL;
+      return tps_fail_null (error, TPS_ERROR_INVALID_ARGUMENT,
+                            "placement.server: %u is not in [0, %u)", placement->server, n_servers);
     case TPS_SHARD_RANGE:
     case TPS_SHARD_HASH:
       return tps_placed_table_new_dealt (&whole, placement->kind, n_servers);
     }
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "placement.kind: unknown kind %d",
-               (gint) placement->kind);
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_INVALID_ARGUMENT, "placement.kind: unknown kind %d",
+                        (gint) placement->kind);
 }
 
 static const TpsTableSpec *
@@ -392,10 +386,8 @@ check_part_there (const TpsRemoteTables *tables, const TpsPlacedTable *table, gu
 
   if (conflict == NULL)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-               "server %u (%s): table %s exists already: %s", server,
-               tables->servers.addresses[server], table->spec.name, conflict);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ALREADY_EXISTS, "server %u (%s): table %s exists already: %s",
+                   server, tables->servers.addresses[server], table->spec.name, conflict);
 }
 
 /* Sets is_missing[shard] to TRUE for each shard that does not exist yet. is_missing [n_shards] must
@@ -587,20 +579,24 @@ find_all (TpsRemoteTables *tables, const TpsBagQuery *queries, guint n_queries, 
   return g_steal_pointer (&found);
 }
 
+static gboolean
+refuse_shape (TpsTensorView view, const gchar *name, const gchar *expected, GError **error)
+{
+  g_autofree gchar *got = view.shape.dtype == 0 ? g_strdup ("missing")
+                                                : tps_shape_to_string (&view.shape);
+
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: %s, expected %s", name, got, expected);
+}
+
 /* Returns TRUE if `indices` are INT64 [n] and lie in the table. Errors: INVALID_ARGUMENT. */
 static gboolean
 check_indices (const TpsPlacedTable *table, TpsTensorView indices, GError **error)
 {
-  g_autofree gchar *got = NULL;
-
   if (indices.shape.dtype == TPS_DTYPE_INT64 && indices.shape.n_dims == 1
       && (indices.data != NULL || indices.shape.dims[0] == 0))
     return tps_placed_table_check_rows (table, indices.data, (gsize) indices.shape.dims[0],
                                         "indices", error);
-  got = indices.shape.dtype == 0 ? g_strdup ("missing") : tps_shape_to_string (&indices.shape);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "indices: %s, expected a vector of INT64", got);
-  return FALSE;
+  return refuse_shape (indices, "indices", "a vector of INT64", error);
 }
 
 /* ---- calls that fail before any request ----------------------------------------------------- */
@@ -658,87 +654,41 @@ give_outputs (TpsTablesLookedUp done, gpointer user_data, TpsTensor *outputs, gu
 
 /* ---- requests of a plan --------------------------------------------------------------------- */
 
-/* Called once, on an I/O thread, when all requests have ended. `error` is borrowed; NULL = all
- * replies are in the plan. */
-typedef void (*PlanAnswered) (gpointer user_data, const GError *error);
-
-typedef struct
-{
-  TpsLookupPlan *plan;
-  guint server;
-  TpsLookupBagsArguments arguments; /* borrows from the plan */
-} ServerPart;
-
-typedef struct
-{
-  TpsServers *servers;
-  guint n_parts;
-  ServerPart *parts;
-  TpsServerRequest *requests;
-  PlanAnswered answered;
-  gpointer user_data;
-} Sending;
-
 static gboolean
 take_answer (gpointer result, gpointer user_data, GError **error)
 {
   const TpsTensorList *list = result;
-  ServerPart *part = user_data;
+  TpsLookupRequest *request = user_data;
+  TpsLookupPlan *plan = request->plan;
 
-  return tps_lookup_plan_take_answer (part->plan, part->server, list->tensors, list->n_tensors,
-                                      error);
+  return tps_lookup_plan_take_answer (plan, (guint) (request - plan->requests), list->tensors,
+                                      list->n_tensors, error);
 }
 
+/* Sends the requests of `plan`, which is borrowed until `answered`: on success, all replies are in
+ * the plan then. */
 static void
-on_answered (gpointer user_data, GError *const *errors)
+send_plan (TpsLookupPlan *plan, TpsServers *servers, gint64 deadline_ns,
+           TpsServersAnswered answered, gpointer user_data)
 {
-  Sending *sending = user_data;
-  g_autoptr (GError) error = tps_servers_dup_error (sending->servers, sending->requests,
-                                                    sending->n_parts, errors, FALSE);
+  g_autofree TpsServerRequest *requests = g_new0 (TpsServerRequest, plan->n_servers);
+  guint n_requests = 0;
 
-  sending->answered (sending->user_data, error);
-  g_free (sending->parts);
-  g_free (sending->requests);
-  g_free (sending);
-}
-
-static void
-add_part (Sending *sending, TpsLookupPlan *plan, guint server)
-{
-  const GArray *queries = plan->requests[server].queries;
-  ServerPart *part = &sending->parts[sending->n_parts];
-
-  if (queries->len == 0)
-    return;
-  part->plan = plan;
-  part->server = server;
-  part->arguments.n_queries = queries->len;
-  part->arguments.queries = &g_array_index (queries, TpsBagQuery, 0);
-  sending->requests[sending->n_parts++] = (TpsServerRequest) {
-    .server = server,
-    .arguments = &part->arguments,
-    .take = take_answer,
-    .user_data = part,
-  };
-}
-
-/* Sends the requests of `plan`, which is borrowed until `answered`. `answered` is never called
- * before this returns. */
-static void
-send_plan (TpsLookupPlan *plan, TpsServers *servers, gint64 deadline_ns, PlanAnswered answered,
-           gpointer user_data)
-{
-  Sending *sending = g_new0 (Sending, 1);
-
-  sending->servers = servers;
-  sending->parts = g_new0 (ServerPart, plan->n_servers);
-  sending->requests = g_new0 (TpsServerRequest, plan->n_servers);
-  sending->answered = answered;
-  sending->user_data = user_data;
   for (guint server = 0; server < plan->n_servers; server++)
-    add_part (sending, plan, server);
-  tps_servers_call (servers, &tps_lookup_bags_rpc, sending->requests, sending->n_parts, deadline_ns,
-                    on_answered, sending);
+    {
+      TpsLookupRequest *request = &plan->requests[server];
+
+      if (request->queries->len == 0)
+        continue;
+      request->arguments.n_queries = request->queries->len;
+      request->arguments.queries = &g_array_index (request->queries, TpsBagQuery, 0);
+      requests[n_requests++] = (TpsServerRequest) { .server = server,
+                                                    .arguments = &request->arguments,
+                                                    .take = take_answer,
+                                                    .user_data = request };
+    }
+  tps_servers_call (servers, &tps_lookup_bags_rpc, requests, n_requests, deadline_ns, answered,
+                    user_data);
 }
 
 /* ---- lookups of bags ------------------------------------------------------------------------ */
@@ -804,10 +754,8 @@ typedef struct
 
 struct RowLookup
 {
-  TpsServers *servers;
   TpsRowSplit split;
   RowsOfPart *parts;
-  TpsServerRequest *requests;
   TpsTablesLookedUp done;
   gpointer user_data;
 };
@@ -827,16 +775,13 @@ free_row_lookup (RowLookup *lookup)
     tps_tensor_clear (&lookup->parts[i].arguments.indices);
   tps_row_split_clear (&lookup->split);
   g_free (lookup->parts);
-  g_free (lookup->requests);
   g_free (lookup);
 }
 
 static void
-on_rows_answered (gpointer user_data, GError *const *errors)
+on_rows_answered (gpointer user_data, const GError *error)
 {
   RowLookup *lookup = user_data;
-  g_autoptr (GError) error = tps_servers_dup_error (lookup->servers, lookup->requests,
-                                                    lookup->split.n_parts, errors, FALSE);
   g_auto (TpsTensor) rows = { 0 };
 
   if (error == NULL)
@@ -849,8 +794,8 @@ on_rows_answered (gpointer user_data, GError *const *errors)
   free_row_lookup (lookup);
 }
 
-static void
-add_rows_of_part (RowLookup *lookup, guint i)
+static TpsServerRequest
+ask_rows_of_part (RowLookup *lookup, guint i)
 {
   const TpsPlacedTable *table = lookup->split.table;
   RowsOfPart *part = &lookup->parts[i];
@@ -859,7 +804,7 @@ add_rows_of_part (RowLookup *lookup, guint i)
   part->part = i;
   part->arguments.table = table->spec.name;
   tps_tensor_init_borrowed (&part->arguments.indices, lookup->split.parts[i].indices);
-  lookup->requests[i] = (TpsServerRequest) {
+  return (TpsServerRequest) {
     .server = table->servers[lookup->split.parts[i].shard],
     .arguments = &part->arguments,
     .take = take_rows,
@@ -873,6 +818,7 @@ tps_remote_tables_lookup_rows (TpsRemoteTables *tables, const gchar *name, TpsTe
 {
   GError *error = NULL;
   g_autoptr (TpsPlacedTable) table = find_table (tables, name, &error);
+  g_autofree TpsServerRequest *requests = NULL;
   RowLookup *lookup;
 
   if (table == NULL || !check_indices (table, indices, &error))
@@ -881,15 +827,14 @@ tps_remote_tables_lookup_rows (TpsRemoteTables *tables, const gchar *name, TpsTe
       return;
     }
   lookup = g_new0 (RowLookup, 1);
-  lookup->servers = &tables->servers;
   lookup->done = done;
   lookup->user_data = user_data;
   tps_row_split_init (&lookup->split, table, indices, FALSE);
   lookup->parts = g_new0 (RowsOfPart, lookup->split.n_parts);
-  lookup->requests = g_new0 (TpsServerRequest, lookup->split.n_parts);
+  requests = g_new (TpsServerRequest, lookup->split.n_parts);
   for (guint i = 0; i < lookup->split.n_parts; i++)
-    add_rows_of_part (lookup, i);
-  tps_servers_call (&tables->servers, &tps_lookup_rows_rpc, lookup->requests, lookup->split.n_parts,
+    requests[i] = ask_rows_of_part (lookup, i);
+  tps_servers_call (&tables->servers, &tps_lookup_rows_rpc, requests, lookup->split.n_parts,
                     deadline_ns, on_rows_answered, lookup);
 }
 
@@ -903,17 +848,6 @@ next_push (TpsRemoteTables *tables)
   };
 }
 
-static gboolean
-refuse_shape (TpsTensorView view, const gchar *name, const gchar *expected, GError **error)
-{
-  g_autofree gchar *got = view.shape.dtype == 0 ? g_strdup ("missing")
-                                                : tps_shape_to_string (&view.shape);
-
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: %s, expected %s", name, got,
-               expected);
-  return FALSE;
-}
-
 /* ---- pushes of bags ------------------------------------------------------------------------- */
 
 typedef struct
@@ -921,62 +855,42 @@ typedef struct
   TpsRemoteTables *tables;
   TpsPushPlan *plan;
   gint64 deadline_ns;
-  guint n_requests;
-  TpsApplyBagGradientsArguments *arguments; /* borrowed from the plan */
-  TpsServerRequest *requests;
   TpsTablesApplied done;
   gpointer user_data;
 } BagPush;
 
 static void
-finish_bag_push (BagPush *push, const GError *error)
-{
-  push->done (push->user_data, error);
-  tps_push_plan_free (push->plan);
-  g_free (push->arguments);
-  g_free (push->requests);
-  g_free (push);
-}
-
-static void
-on_bags_applied (gpointer user_data, GError *const *errors)
+on_bags_applied (gpointer user_data, const GError *error)
 {
   BagPush *push = user_data;
-  g_autoptr (GError) error = tps_servers_dup_error (&push->tables->servers, push->requests,
-                                                    push->n_requests, errors, TRUE);
 
-  finish_bag_push (push, error);
-}
-
-static void
-add_bag_request (BagPush *push, guint server)
-{
-  const GArray *gradients = push->plan->requests[server].gradients;
-  TpsApplyBagGradientsArguments *arguments = &push->arguments[push->n_requests];
-
-  if (gradients->len == 0)
-    return;
-  arguments->n_gradients = gradients->len;
-  arguments->gradients = &g_array_index (gradients, TpsBagGradient, 0);
-  arguments->push = next_push (push->tables);
-  push->requests[push->n_requests++] = (TpsServerRequest) {
-    .server = server,
-    .arguments = arguments,
-  };
+  push->done (push->user_data, error);
+  tps_push_plan_free (push->plan);
+  g_free (push);
 }
 
 static void
 send_bag_push (BagPush *push)
 {
   TpsServers *servers = &push->tables->servers;
+  g_autofree TpsServerRequest *requests = g_new0 (TpsServerRequest, servers->n_servers);
+  guint n_requests = 0;
 
   tps_push_plan_finish (push->plan);
-  push->arguments = g_new0 (TpsApplyBagGradientsArguments, servers->n_servers);
-  push->requests = g_new0 (TpsServerRequest, servers->n_servers);
   for (guint server = 0; server < servers->n_servers; server++)
-    add_bag_request (push, server);
-  tps_servers_call (servers, &tps_apply_bag_gradients_rpc, push->requests, push->n_requests,
-                    push->deadline_ns, on_bags_applied, push);
+    {
+      TpsPushPart *part = &push->plan->requests[server];
+
+      if (part->gradients->len == 0)
+        continue;
+      part->arguments.n_gradients = part->gradients->len;
+      part->arguments.gradients = &g_array_index (part->gradients, TpsBagGradient, 0);
+      part->arguments.push = next_push (push->tables);
+      requests[n_requests++] = (TpsServerRequest) { .server = server,
+                                                    .arguments = &part->arguments };
+    }
+  tps_servers_call (servers, &tps_apply_bag_gradients_rpc, requests, n_requests, push->deadline_ns,
+                    on_bags_applied, push);
 }
 
 static void
@@ -987,7 +901,7 @@ on_maxima_found (gpointer user_data, const GError *error)
   if (error == NULL)
     send_bag_push (push);
   else
-    finish_bag_push (push, error);
+    on_bags_applied (push, error);
 }
 
 /* Checks the maxima that the caller passes, if any. Every id other than -1 must be a row. */
@@ -1011,13 +925,10 @@ check_maxima (const TpsBagGradient *gradient, guint i, const TpsPlacedTable *tab
     return refuse_shape (gradient->maxima, name, wanted, error);
   for (gint64 cell = 0; cell < n_cells; cell++)
     if (ids[cell] < -1 || ids[cell] >= rows)
-      {
-        g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                     "%s[%" G_GINT64_FORMAT "]: %" G_GINT64_FORMAT
-                     " is not in [-1, %" G_GINT64_FORMAT ") of table %s",
-                     name, cell, ids[cell], rows, table->spec.name);
-        return FALSE;
-      }
+      return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                       "%s[%" G_GINT64_FORMAT "]: %" G_GINT64_FORMAT
+                       " is not in [-1, %" G_GINT64_FORMAT ") of table %s",
+                       name, cell, ids[cell], rows, table->spec.name);
   return TRUE;
 }
 
@@ -1082,18 +993,19 @@ tps_remote_tables_apply_bags (TpsRemoteTables *tables, const TpsBagGradient *gra
 /* Gradients of rows, or new values; either `gradients` or `assignments` is NULL. */
 typedef struct
 {
-  TpsServers *servers;
   TpsRowSplit split;
   TpsApplyRowGradientsArguments *gradients; /* names are borrowed, tensors owned */
   TpsAssignRowsArguments *assignments;      /* the same */
-  TpsServerRequest *requests;
   TpsTablesApplied done;
   gpointer user_data;
 } RowPush;
 
 static void
-row_push_free (RowPush *push)
+on_rows_applied (gpointer user_data, const GError *error)
 {
+  RowPush *push = user_data;
+
+  push->done (push->user_data, error);
   for (guint i = 0; i < push->split.n_parts; i++)
     if (push->assignments == NULL)
       tps_gradient_clear (&push->gradients[i].gradient);
@@ -1105,19 +1017,7 @@ row_push_free (RowPush *push)
   tps_row_split_clear (&push->split);
   g_free (push->gradients);
   g_free (push->assignments);
-  g_free (push->requests);
   g_free (push);
-}
-
-static void
-on_rows_applied (gpointer user_data, GError *const *errors)
-{
-  RowPush *push = user_data;
-  g_autoptr (GError) error = tps_servers_dup_error (push->servers, push->requests,
-                                                    push->split.n_parts, errors, TRUE);
-
-  push->done (push->user_data, error);
-  row_push_free (push);
 }
 
 static gconstpointer
@@ -1148,16 +1048,6 @@ fill_assignment (TpsRemoteTables *tables, RowPush *push, guint i, TpsTensorView 
   return arguments;
 }
 
-static void
-add_row_request (TpsRemoteTables *tables, RowPush *push, guint i, TpsTensorView values)
-{
-  push->requests[i] = (TpsServerRequest) {
-    .server = push->split.table->servers[push->split.parts[i].shard],
-    .arguments = push->assignments != NULL ? fill_assignment (tables, push, i, values)
-                                           : fill_gradient (tables, push, i, values),
-  };
-}
-
 static gboolean
 check_values (const TpsPlacedTable *table, TpsTensorView indices, TpsTensorView values,
               GError **error)
@@ -1181,6 +1071,7 @@ push_rows (TpsRemoteTables *tables, const gchar *name, TpsTensorView indices, Tp
 {
   GError *error = NULL;
   g_autoptr (TpsPlacedTable) table = find_table (tables, name, &error);
+  g_autofree TpsServerRequest *requests = NULL;
   RowPush *push;
 
   if (table == NULL || !check_indices (table, indices, &error)
@@ -1190,7 +1081,6 @@ push_rows (TpsRemoteTables *tables, const gchar *name, TpsTensorView indices, Tp
       return;
     }
   push = g_new0 (RowPush, 1);
-  push->servers = &tables->servers;
   push->done = done;
   push->user_data = user_data;
   tps_row_split_init (&push->split, table, indices,
@@ -1199,12 +1089,16 @@ push_rows (TpsRemoteTables *tables, const gchar *name, TpsTensorView indices, Tp
     push->assignments = g_new0 (TpsAssignRowsArguments, MAX (push->split.n_parts, 1));
   else
     push->gradients = g_new0 (TpsApplyRowGradientsArguments, push->split.n_parts);
-  push->requests = g_new0 (TpsServerRequest, push->split.n_parts);
+  requests = g_new0 (TpsServerRequest, push->split.n_parts);
   for (guint i = 0; i < push->split.n_parts; i++)
-    add_row_request (tables, push, i, values);
+    {
+      requests[i].server = table->servers[push->split.parts[i].shard];
+      requests[i].arguments = is_assignment ? fill_assignment (tables, push, i, values)
+                                            : fill_gradient (tables, push, i, values);
+    }
   tps_servers_call (&tables->servers,
-                    is_assignment ? &tps_assign_rows_rpc : &tps_apply_row_gradients_rpc,
-                    push->requests, push->split.n_parts, deadline_ns, on_rows_applied, push);
+                    is_assignment ? &tps_assign_rows_rpc : &tps_apply_row_gradients_rpc, requests,
+                    push->split.n_parts, deadline_ns, on_rows_applied, push);
 }
 
 void

@@ -129,9 +129,8 @@ tps_row_split_take_answer (TpsRowSplit *split, guint number, TpsTensor *answer, 
     }
   got = tps_shape_to_string (&answer->shape);
   wanted = tps_shape_to_string (&expected);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "rows of table %s are %s, expected %s",
-               split->table->spec.name, got, wanted);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "rows of table %s are %s, expected %s",
+                   split->table->spec.name, got, wanted);
 }
 
 void

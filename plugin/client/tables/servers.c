@@ -22,6 +22,7 @@ struct FanOut
   TpsServerRequest *requests;
   Part *parts;
   GError **errors;
+  GError **kept;      /* receives the errors; NULL = they are not needed */
   atomic_uint n_open; /* requests that have not ended; each client has its own thread */
   TpsServersAnswered done;
   gpointer user_data;
@@ -33,11 +34,8 @@ tps_servers_init (TpsServers *servers, const gchar *const *addresses, guint n_ad
 {
   *servers = (TpsServers) { 0 };
   if (n_addresses == 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "addresses: empty, expected at least one address");
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "addresses: empty, expected at least one address");
   tps_mutex_init (&servers->lock);
   tps_cond_init (&servers->idle);
   servers->clients = g_new0 (TpsClient *, n_addresses);
@@ -107,10 +105,15 @@ static void
 finish (FanOut *fan_out)
 {
   TpsServers *servers = fan_out->servers;
+  g_autoptr (GError) error = tps_servers_dup_error (servers, fan_out->requests, fan_out->n_requests,
+                                                    fan_out->errors, fan_out->rpc->result == NULL);
 
-  fan_out->done (fan_out->user_data, fan_out->errors);
   for (guint i = 0; i < fan_out->n_requests; i++)
-    g_clear_error (&fan_out->errors[i]);
+    if (fan_out->kept != NULL)
+      fan_out->kept[i] = fan_out->errors[i];
+    else
+      g_clear_error (&fan_out->errors[i]);
+  fan_out->done (fan_out->user_data, error);
   g_free (fan_out->errors);
   g_free (fan_out->requests);
   g_free (fan_out->parts);
@@ -143,9 +146,9 @@ on_nothing_to_send (gpointer user_data, const GError *error)
   finish (user_data);
 }
 
-void
-tps_servers_call (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
-                  guint n_requests, gint64 deadline_ns, TpsServersAnswered done, gpointer user_data)
+static FanOut *
+fan_out_new (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
+             guint n_requests, TpsServersAnswered done, gpointer user_data)
 {
   FanOut *fan_out = g_new0 (FanOut, 1);
 
@@ -158,15 +161,35 @@ tps_servers_call (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest
   atomic_init (&fan_out->n_open, n_requests);
   fan_out->done = done;
   fan_out->user_data = user_data;
+  for (guint i = 0; i < n_requests; i++)
+    fan_out->parts[i] = (Part) { fan_out, i };
+  return fan_out;
+}
+
+/* `fan_out` may be freed as soon as the last request has been sent. */
+static void
+fan_out_send (FanOut *fan_out, gint64 deadline_ns)
+{
+  TpsServers *servers = fan_out->servers;
+  guint n_requests = fan_out->n_requests;
+
   begin_call (servers);
   if (n_requests == 0)
     tps_servers_defer (servers, on_nothing_to_send, fan_out);
-  /* `fan_out` may be freed as soon as the last request has been sent. */
   for (guint i = 0; i < n_requests; i++)
-    fan_out->parts[i] = (Part) { fan_out, i };
-  for (guint i = 0; i < n_requests; i++)
-    tps_rpc_call (servers->clients[requests[i].server], rpc, requests[i].arguments,
-                  TPS_RETRY_UNTIL_DEADLINE, deadline_ns, on_answer, &fan_out->parts[i]);
+    {
+      const TpsServerRequest *request = &fan_out->requests[i];
+
+      tps_rpc_call (servers->clients[request->server], fan_out->rpc, request->arguments,
+                    TPS_RETRY_UNTIL_DEADLINE, deadline_ns, on_answer, &fan_out->parts[i]);
+    }
+}
+
+void
+tps_servers_call (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
+                  guint n_requests, gint64 deadline_ns, TpsServersAnswered done, gpointer user_data)
+{
+  fan_out_send (fan_out_new (servers, rpc, requests, n_requests, done, user_data), deadline_ns);
 }
 
 typedef struct
@@ -202,36 +225,23 @@ tps_servers_defer (TpsServers *servers, TpsClientDelayed func, gpointer user_dat
 
 /* -- synchronous requests -- */
 
-typedef struct
-{
-  guint n_requests;
-  GError **errors;
-  TpsOutcome outcome;
-} Wait;
-
 static void
-on_all_answered (gpointer user_data, GError *const *errors)
+on_all_answered (gpointer outcome, const GError *error)
 {
-  Wait *wait = user_data;
-
-  for (guint i = 0; i < wait->n_requests; i++)
-    wait->errors[i] = errors[i] != NULL ? g_error_copy (errors[i]) : NULL;
-  tps_outcome_set (&wait->outcome, NULL);
+  tps_outcome_set (outcome, error);
 }
 
 gboolean
 tps_servers_call_sync (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
                        guint n_requests, gint64 deadline_ns, GError **errors)
 {
-  Wait wait = { .n_requests = n_requests, .errors = errors };
-  gboolean ok = TRUE;
+  TpsOutcome outcome;
+  FanOut *fan_out = fan_out_new (servers, rpc, requests, n_requests, on_all_answered, &outcome);
 
-  tps_outcome_init (&wait.outcome);
-  tps_servers_call (servers, rpc, requests, n_requests, deadline_ns, on_all_answered, &wait);
-  tps_outcome_wait (&wait.outcome, NULL);
-  for (guint i = 0; i < n_requests; i++)
-    ok = ok && errors[i] == NULL;
-  return ok;
+  tps_outcome_init (&outcome);
+  fan_out->kept = errors;
+  fan_out_send (fan_out, deadline_ns);
+  return tps_outcome_wait (&outcome, NULL);
 }
 
 /* -- errors -- */

@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include "plugin/client/rpc_call.h"
+#include "plugin/client/client.h"
 #include "runtime/base/sync.h"
 
 G_BEGIN_DECLS
@@ -31,10 +31,10 @@ typedef struct
   gpointer user_data;
 } TpsServerRequest;
 
-/* Called once, on the I/O thread of a client, when all requests have ended. Must not block. errors
- * [n_requests] are NULL for requests that succeeded; they are borrowed for the callback. The
- * callback may send further requests. */
-typedef void (*TpsServersAnswered) (gpointer user_data, GError *const *errors);
+/* Called once, on the I/O thread of a client, when all requests have ended. Must not block. `error`
+ * is that of tps_servers_dup_error(), borrowed; NULL = all requests succeeded. The callback may
+ * send further requests. */
+typedef void (*TpsServersAnswered) (gpointer user_data, const GError *error);
 
 /* Creates a client for each address, with the options of `common` except for the address. Errors:
  * INVALID_ARGUMENT if there is no address or an address cannot be parsed; those of
@@ -47,8 +47,8 @@ void tps_servers_cancel (TpsServers *servers);
 void tps_servers_clear (TpsServers *servers);
 
 /* Calls a method of several servers at the same time, with the retries of
- * TPS_RETRY_UNTIL_DEADLINE. `requests` is copied. `done` is called when all requests have ended,
- * never before this returns. Thread: any. */
+ * TPS_RETRY_UNTIL_DEADLINE. A method without a result is a push. `requests` is copied. `done` is
+ * called when all requests have ended. Thread: any. */
 void tps_servers_call (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
                        guint n_requests, gint64 deadline_ns, TpsServersAnswered done,
                        gpointer user_data);

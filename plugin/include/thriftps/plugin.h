@@ -242,7 +242,8 @@ typedef struct
  * g_object_unref() stops and frees it. The plugin must outlive the server. Thread: any. */
 TpsServer *tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options);
 
-/* Creates a server without a plugin, for services of your own. As above. */
+/* Creates a server without a plugin, for services of your own. As above. Clients of client.h share
+ * memory only with servers of a plugin, because they ask the service Node for it. */
 TpsServer *tps_server_new (const TpsServerOptions *options);
 
 /* The GType of TpsServer. Thread: any. */
@@ -265,8 +266,8 @@ void tps_server_add_service (TpsServer *server, const TpsService *service);
 void tps_server_add_processor (TpsServer *server, const gchar *name, ThriftProcessor *processor);
 
 /* Opens one more socket to listen on: "HOST:PORT" (port 0 = any free port), "[IPV6]:PORT" or
- * "unix:PATH". Must be called before the start. Errors: INVALID_ARGUMENT (not an address),
- * UNAVAILABLE (the system refuses it). */
+ * "unix:PATH". Must be called before the start. Errors: INVALID_ARGUMENT (not an address, or not
+ * one of this host), UNAVAILABLE (the address is in use, or too many files are open). */
 gboolean tps_server_listen (TpsServer *server, const gchar *address, GError **error);
 
 /* As tps_server_listen(), for a listening socket that another process, such as systemd, has opened.

@@ -24,7 +24,7 @@
  *     TPS_FIELD_END
  *   };
  *   static const TpsField find_result = TPS_RESULT (tps_kind_struct, &tps_tensor_struct);
- *   static const TpsRpc find_rpc = { "Map", "find", find_arguments, &find_result };
+ *   static const TpsRpc find_rpc = TPS_RPC ("Map", "find", find_arguments, &find_result);
  *
  * Before a struct is read, it must be zero, or contain the values of fields that may be missing.
  * Whoever reads must clear it, even after a failure; strings, lists, tensors and so on are newly
@@ -206,8 +206,8 @@ typedef struct
   gsize max_bytes; /* of all keys and values */
 } TpsTextsLimits;
 
-/* A map of strings to strings: GHashTable *, which owns both; created if it is NULL. Of a
- * TpsTextsLimits. */
+/* A map of strings to strings: GHashTable *, which owns both; created if it is NULL. Optional ones
+ * are set if they are not NULL. Of a TpsTextsLimits. */
 extern const TpsValueKind tps_kind_texts;
 
 /* ---- methods --------------------------------------------------------------------------------- */
@@ -221,9 +221,22 @@ typedef struct
   const TpsField *result;    /* NULL: void. Its id is 0; its name is for errors */
 
   /* The sizes of both in C, and functions that free their contents; NULL: there is nothing to
-   * free. Optional in your descriptors. */
+   * free. Calls of a method with a result (client.h) need n_result_bytes, and clear_result if the
+   * result has strings, lists, tensors and so on; the rest is optional in your descriptors. */
   gsize n_argument_bytes, n_result_bytes;
   GDestroyNotify clear_arguments, clear_result;
 } TpsRpc;
+
+/* A method that is served (service.h). */
+#define TPS_RPC(service, name, arguments, result)      \
+  {                                                    \
+    service, name, arguments, result, 0, 0, NULL, NULL \
+  }
+/* A method with a result of the C type `type`, which is called (client.h). `clear` is a
+ * GDestroyNotify for it, or NULL. */
+#define TPS_RPC_CALLED(service, name, arguments, result, type, clear) \
+  {                                                                   \
+    service, name, arguments, result, 0, sizeof (type), NULL, clear   \
+  }
 
 G_END_DECLS

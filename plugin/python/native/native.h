@@ -14,10 +14,7 @@
 
 #pragma once
 
-#include <thriftps/tables.h>
-
-#include "plugin/client/client.h"
-#include "runtime/tensor/gradient.h"
+#include <thriftps/client.h>
 
 G_BEGIN_DECLS
 

@@ -2,18 +2,119 @@
 
 #include "plugin/python/native/python_call.h"
 
-#include "runtime/base/error.h"
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* ---- queues of ended calls ------------------------------------------------------------------ */
+
+struct TpsPythonQueue
+{
+  gint references; /* atomic */
+  gint fd;
+
+  pthread_mutex_t lock; /* guards `tokens` */
+  GQueue tokens;        /* of guint64 *, owned */
+};
+
+TpsPythonQueue *
+tps_python_queue_new (void)
+{
+  gint fd = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
+  TpsPythonQueue *queue;
+
+  if (fd < 0)
+    return NULL;
+  queue = g_new0 (TpsPythonQueue, 1);
+  queue->references = 1;
+  queue->fd = fd;
+  pthread_mutex_init (&queue->lock, NULL);
+  g_queue_init (&queue->tokens);
+  return queue;
+}
+
+gint
+tps_python_queue_get_fd (const TpsPythonQueue *queue)
+{
+  return queue->fd;
+}
+
+static void
+queue_unref (TpsPythonQueue *queue)
+{
+  if (!g_atomic_int_dec_and_test (&queue->references))
+    return;
+  g_queue_clear_full (&queue->tokens, g_free);
+  pthread_mutex_destroy (&queue->lock);
+  close (queue->fd);
+  g_free (queue);
+}
+
+void
+tps_python_queue_free (TpsPythonQueue *queue, gint32 owner)
+{
+  if (owner == getpid ())
+    queue_unref (queue);
+}
+
+/* Adds the `token` of an ended call. Takes over a reference to the queue. */
+static void
+queue_put (TpsPythonQueue *queue_taken, guint64 token)
+{
+  guint64 one = 1;
+  gssize n_written;
+
+  pthread_mutex_lock (&queue_taken->lock);
+  g_queue_push_tail (&queue_taken->tokens, g_memdup2 (&token, sizeof token));
+  pthread_mutex_unlock (&queue_taken->lock);
+  do
+    n_written = write (queue_taken->fd, &one, sizeof one);
+  while (n_written < 0 && errno == EINTR);
+  queue_unref (queue_taken);
+}
+
+/* The descriptor must be emptied before the tokens are taken. Then a token that another thread adds
+ * in between makes it readable again. If tokens remain, the descriptor is made readable at the
+ * end. */
+guint
+tps_python_queue_take (TpsPythonQueue *queue, guint64 *tokens, guint n_max)
+{
+  guint64 n_events;
+  gboolean are_more;
+  guint n = 0;
+
+  if (read (queue->fd, &n_events, sizeof n_events) < 0 && errno != EAGAIN && errno != EINTR)
+    return 0;
+  pthread_mutex_lock (&queue->lock);
+  while (n < n_max && !g_queue_is_empty (&queue->tokens))
+    {
+      g_autofree guint64 *token = g_queue_pop_head (&queue->tokens);
+
+      tokens[n++] = *token;
+    }
+  are_more = !g_queue_is_empty (&queue->tokens);
+  pthread_mutex_unlock (&queue->lock);
+  n_events = 1;
+  if (are_more && write (queue->fd, &n_events, sizeof n_events) < 0)
+    g_assert (errno == EAGAIN); /* the descriptor is readable already */
+  return n;
+}
+
+/* ---- calls ---------------------------------------------------------------------------------- */
 
 TpsPythonCall *
 tps_python_call_new (void)
 {
   TpsPythonCall *call = g_new0 (TpsPythonCall, 1);
+  pthread_condattr_t monotonic;
 
   call->reply.retry_after_ms = -1;
-  tps_refcount_init (&call->references);
-  tps_refcount_inc (&call->references); /* tps_python_call_end() releases this reference */
-  tps_mutex_init (&call->lock);
-  tps_cond_init (&call->ended);
+  call->references = 2; /* tps_python_call_end() releases the second one */
+  pthread_mutex_init (&call->lock, NULL);
+  pthread_condattr_init (&monotonic);
+  pthread_condattr_setclock (&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init (&call->ended, &monotonic);
+  pthread_condattr_destroy (&monotonic);
   return call;
 }
 
@@ -40,14 +141,14 @@ tps_python_call_end (TpsPythonCall *call, const GError *error)
 
   if (error != NULL)
     set_error (call, error);
-  tps_mutex_lock (&call->lock);
+  pthread_mutex_lock (&call->lock);
   call->has_ended = TRUE;
   queue = g_steal_pointer (&call->queue);
   token = call->token;
-  tps_mutex_unlock (&call->lock);
-  tps_cond_broadcast (&call->ended);
+  pthread_mutex_unlock (&call->lock);
+  pthread_cond_broadcast (&call->ended);
   if (queue != NULL)
-    tps_python_queue_put (queue, token);
+    queue_put (queue, token);
   tps_python_call_free (call);
 }
 
@@ -65,14 +166,15 @@ const TpsPythonReply *
 tps_python_call_wait (TpsPythonCall *call, gint64 timeout_ns)
 {
   gint64 deadline_ns = timeout_ns > 0 ? tps_python_deadline (timeout_ns) : 0;
+  struct timespec until = { deadline_ns / 1000000000, deadline_ns % 1000000000 };
   gboolean has_ended;
 
-  tps_mutex_lock (&call->lock);
+  pthread_mutex_lock (&call->lock);
   while (!call->has_ended && timeout_ns > 0
-         && tps_cond_wait_until (&call->ended, &call->lock, deadline_ns))
+         && pthread_cond_timedwait (&call->ended, &call->lock, &until) == 0)
     ;
   has_ended = call->has_ended;
-  tps_mutex_unlock (&call->lock);
+  pthread_mutex_unlock (&call->lock);
   return has_ended ? &call->reply : NULL;
 }
 
@@ -82,8 +184,8 @@ tps_python_call_notify (TpsPythonCall *call, TpsPythonQueue *queue, guint64 toke
   TpsPythonQueue *former = NULL;
   gboolean has_ended;
 
-  tps_python_queue_ref (queue);
-  tps_mutex_lock (&call->lock);
+  g_atomic_int_inc (&queue->references);
+  pthread_mutex_lock (&call->lock);
   has_ended = call->has_ended;
   if (!has_ended)
     {
@@ -91,17 +193,17 @@ tps_python_call_notify (TpsPythonCall *call, TpsPythonQueue *queue, guint64 toke
       call->queue = queue;
       call->token = token;
     }
-  tps_mutex_unlock (&call->lock);
+  pthread_mutex_unlock (&call->lock);
   if (has_ended)
-    tps_python_queue_put (queue, token);
+    queue_put (queue, token);
   if (former != NULL)
-    tps_python_queue_unref (former);
+    queue_unref (former);
 }
 
 void
 tps_python_call_free (TpsPythonCall *call)
 {
-  if (!tps_refcount_dec (&call->references))
+  if (!g_atomic_int_dec_and_test (&call->references))
     return;
   for (guint i = 0; i < call->reply.n_tensors; i++)
     tps_tensor_clear (&call->tensors[i]);
@@ -111,8 +213,8 @@ tps_python_call_free (TpsPythonCall *call)
   g_free (call->text);
   g_clear_pointer (&call->bytes, g_bytes_unref);
   g_clear_error (&call->error);
-  tps_cond_clear (&call->ended);
-  tps_mutex_clear (&call->lock);
+  pthread_cond_destroy (&call->ended);
+  pthread_mutex_destroy (&call->lock);
   g_free (call);
 }
 
@@ -124,7 +226,8 @@ tps_python_call_take_tensors (TpsPythonCall *call, TpsTensor *tensors, guint n)
   call->reply.n_tensors = n;
   for (guint i = 0; i < n; i++)
     {
-      tps_tensor_move (&call->tensors[i], &tensors[i]);
+      call->tensors[i] = tensors[i];
+      tensors[i] = (TpsTensor) { 0 };
       call->reply.tensors[i] = tps_tensor_view (&call->tensors[i]);
     }
 }
@@ -162,7 +265,7 @@ tps_python_call_set_model (TpsPythonCall *call, const TpsModelVersion *model)
 gint64
 tps_python_deadline (gint64 timeout_ns)
 {
-  gint64 now_ns = tps_clock_now_ns ();
+  gint64 now_ns = g_get_monotonic_time () * 1000;
 
   return timeout_ns < G_MAXINT64 - now_ns ? now_ns + timeout_ns : G_MAXINT64;
 }

@@ -5,16 +5,16 @@
 
 #pragma once
 
+#include <pthread.h>
+
 #include "plugin/python/native/native.h"
-#include "runtime/base/sync.h"
-#include "runtime/tensor/model_version.h"
 
 G_BEGIN_DECLS
 
 struct TpsPythonCall
 {
-  TpsPythonReply reply;   /* written before the call ends */
-  TpsRefcount references; /* Python's, and that of the thread that ends the call */
+  TpsPythonReply reply; /* written before the call ends */
+  gint references;      /* atomic: Python's, and that of the thread that ends the call */
 
   /* Memory that the reply refers to: */
   GError *error;
@@ -23,8 +23,8 @@ struct TpsPythonCall
   TpsTensor *tensors; /* [reply.n_tensors] */
   gchar **names;
 
-  TpsMutex lock; /* guards all fields below */
-  TpsCond ended;
+  pthread_mutex_t lock; /* guards all fields below */
+  pthread_cond_t ended;
   gboolean has_ended;
   TpsPythonQueue *queue; /* to be notified; a reference; NULL = none */
   guint64 token;
@@ -52,11 +52,5 @@ void tps_python_call_set_model (TpsPythonCall *call, const TpsModelVersion *mode
 
 /* Returns the monotonic deadline of a timeout that begins now. */
 gint64 tps_python_deadline (gint64 timeout_ns);
-
-/* Adds the `token` of an ended call. Takes over a reference to the queue. */
-void tps_python_queue_put (TpsPythonQueue *queue_taken, guint64 token);
-/* Take and release a reference. */
-TpsPythonQueue *tps_python_queue_ref (TpsPythonQueue *queue);
-void tps_python_queue_unref (TpsPythonQueue *queue);
 
 G_END_DECLS

@@ -4,7 +4,6 @@
 
 #include <unistd.h>
 
-#include "plugin/python/native/json_text.h"
 #include "plugin/python/native/python_call.h"
 #include "plugin/python/native/python_values.h"
 
@@ -72,6 +71,26 @@ tps_python_tables_discover (TpsRemoteTables *tables, gint64 timeout_ns)
   return tps_python_call_new_ended (error);
 }
 
+/* A table as an object of JSON. */
+static const TpsField table_fields[] = {
+  TPS_FIELD_WITH (TpsRemoteTable, name, 1, TPS_FIELD_REQUIRED, tps_kind_string, NULL),
+  TPS_FIELD_WITH (TpsRemoteTable, rows, 2, TPS_FIELD_REQUIRED, tps_kind_i64, NULL),
+  TPS_FIELD_WITH (TpsRemoteTable, dim, 3, TPS_FIELD_REQUIRED, tps_kind_i32, NULL),
+  TPS_FIELD_WITH (TpsRemoteTable, dtype, 4, TPS_FIELD_REQUIRED, tps_kind_i32, NULL),
+  TPS_FIELD_WITH (TpsRemoteTable, rounding, 5, TPS_FIELD_REQUIRED, tps_kind_i32, NULL),
+  TPS_FIELD_WITH (TpsRemoteTable, bytes, 6, TPS_FIELD_REQUIRED, tps_kind_i64, NULL),
+  { "device", 7, TPS_FIELD_REQUIRED, &tps_kind_string, NULL,
+    G_STRUCT_OFFSET (TpsRemoteTable, place), 0 },
+  TPS_FIELD_WITH (TpsRemoteTable, durability, 8, TPS_FIELD_REQUIRED, tps_kind_i32, NULL),
+  TPS_FIELD_WITH (TpsRemoteTable, optimizer, 9, TPS_FIELD_REQUIRED, tps_kind_struct,
+                  &tps_optimizer_struct),
+  TPS_FIELD_END
+};
+static const TpsStruct table_struct = TPS_STRUCT ("Table", table_fields);
+static const TpsList table_list = { TPS_RESULT (tps_kind_struct, &table_struct),
+                                    TPS_LIST_PTR_ARRAY };
+static const TpsField tables_field = TPS_RESULT (tps_kind_list, &table_list);
+
 TpsPythonCall *
 tps_python_tables_list (TpsRemoteTables *tables, gint64 timeout_ns)
 {
@@ -81,7 +100,7 @@ tps_python_tables_list (TpsRemoteTables *tables, gint64 timeout_ns)
       list = tps_remote_tables_list (tables, tps_python_deadline (timeout_ns), &error);
 
   if (list != NULL)
-    tps_python_call_take_text (call, tps_python_tables_to_json (list));
+    tps_python_call_take_text (call, tps_field_to_json (&tables_field, &list));
   tps_python_call_end (call, error);
   return call;
 }

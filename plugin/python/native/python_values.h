@@ -5,11 +5,8 @@
 
 #pragma once
 
-#include <thriftps/access.h>
-
 #include "plugin/python/native/native.h"
 #include "plugin/wire/wire_embedding_table.h"
-#include "runtime/tensor/model_version.h"
 
 G_BEGIN_DECLS
 

@@ -542,10 +542,9 @@ check_answer_index (const TpsTransfer *transfer, const TpsChunkLayout *layout, g
 {
   if (index >= 0 && index < layout->n_chunks)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "index %d: the reply of transfer %s has %d chunks", index,
-               tps_transfer_get_name (transfer), layout->n_chunks);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "index %d: the reply of transfer %s has %d chunks", index,
+                   tps_transfer_get_name (transfer), layout->n_chunks);
 }
 
 static void
@@ -588,9 +587,8 @@ find_answered (TpsChunks *chunks, TpsCall *call, const gchar *name, GError **err
   tps_mutex_unlock (&chunks->shell.lock);
   if (transfer == NULL || state == TPS_TRANSFER_ANSWERED)
     return transfer;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "transfer %s has no reply yet: it is %s", name, tps_transfer_state_name (state));
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_INVALID_ARGUMENT, "transfer %s has no reply yet: it is %s",
+                        name, tps_transfer_state_name (state));
 }
 
 /* Runs on a worker, because it reads all bytes of the chunk for their CRC. */

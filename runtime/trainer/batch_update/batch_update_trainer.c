@@ -9,12 +9,14 @@
 
 #include "runtime/trainer/batch_update/batch_update_trainer.h"
 
+#include <thriftps/client.h>
+
 #include "runtime/base/config.h"
 #include "runtime/base/error.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/sync.h"
-#include "runtime/ports/model_client.h"
 #include "runtime/server/push_digest.h"
+#include "runtime/tensor/model_version.h"
 #include "runtime/trainer/nn/device_tensor.h"
 #include "runtime/trainer/nn/linear_model.h"
 

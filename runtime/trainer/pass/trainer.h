@@ -4,13 +4,12 @@
 
 #pragma once
 
-#include "runtime/ports/exchange.h"
+#include <thriftps/client.h>
+
 #include "runtime/base/budget.h"
 #include "runtime/base/metrics.h"
-#include "runtime/ports/store.h"
 #include "runtime/tensor/train_plan.h"
 #include "runtime/ports/table_client.h"
-#include "runtime/ports/model_client.h"
 
 G_BEGIN_DECLS
 

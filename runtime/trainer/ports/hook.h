@@ -10,10 +10,12 @@
 
 #pragma once
 
-#include "runtime/ports/exchange.h"
+#include <thriftps/client.h>
+
 #include "runtime/trainer/ports/process_group.h"
 #include "runtime/base/metrics.h"
 #include "runtime/base/registry.h"
+#include "runtime/tensor/gradient.h"
 
 G_BEGIN_DECLS
 

@@ -10,8 +10,9 @@
 
 #pragma once
 
+#include <thriftps/client.h>
+
 #include "runtime/device/backend.h"
-#include "runtime/ports/store.h"
 #include "runtime/tensor/tensor.h"
 
 G_BEGIN_DECLS

@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "plugin/wire/wire_failure.h"
 #include "plugin/wire/wire_node.h"
 #include "runtime/base/error.h"
+#include "tests/plugin/client/call_sync.h"
 
 namespace thriftps {
 
@@ -302,12 +304,12 @@ public:
   std::string
   send (const std::string &bytes, const char *method = "echo", gint64 deadline_ns = later ())
   {
-    std::string answer;
+    Answer answer { this, "" };
 
     g_clear_error (&error);
     tps_client_call_sync (client_, "Echo", method, write, &bytes, deadline_ns, read, &answer,
                           &error);
-    return answer;
+    return answer.bytes;
   }
 
   TpsClient *
@@ -317,8 +319,15 @@ public:
   }
 
   GError *error = nullptr;
+  std::function<void ()> on_read = [] {}; /* called while the reply exists */
 
 private:
+  struct Answer
+  {
+    EchoClient *client;
+    std::string bytes;
+  };
+
   static void
   write (TpsWriter *out, gconstpointer data)
   {
@@ -332,9 +341,10 @@ private:
   read (TpsReader *in, TpsWireType type, gpointer data, GError **)
   {
     TpsBytesView view = tps_reader_binary (in);
+    auto *answer = static_cast<Answer *> (data);
 
-    static_cast<std::string *> (data)->assign (reinterpret_cast<const char *> (view.data),
-                                               view.n_bytes);
+    answer->client->on_read ();
+    answer->bytes.assign (reinterpret_cast<const char *> (view.data), view.n_bytes);
     return TRUE;
   }
 

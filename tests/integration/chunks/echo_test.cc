@@ -49,6 +49,16 @@ TEST_F (Echo, alsoFromACompactClient)
   EXPECT_EQ (compact.send ("small"), "small");
 }
 
+TEST_F (Echo, theReplyLiesInThePoolOfTheClient)
+{
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (nullptr, nullptr, 0);
+  std::string bytes = pattern (100000);
+
+  tps_client_set_bodies (client.get (), pool);
+  client.on_read = [&] { EXPECT_GE (tps_buffer_pool_get_n_bytes_out (pool), bytes.size ()); };
+  EXPECT_TRUE (client.send (bytes) == bytes);
+}
+
 TEST_F (Echo, manyClientsAtOnceGetTheirOwnReplies)
 {
   std::vector<std::thread> threads;

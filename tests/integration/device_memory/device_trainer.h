@@ -6,9 +6,9 @@
 
 #include <future>
 #include <string>
+#include <thriftps/client.h>
 #include <vector>
 
-#include "plugin/client/remote_exchange.h"
 #include "runtime/device/backend.h"
 
 namespace thriftps_test {

@@ -5,8 +5,6 @@
  * reads its snapshot and refuses them with UNAVAILABLE, and for the functions of stubs.h. Each
  * update must be applied once. */
 
-#include "plugin/client/remote_model.h"
-
 #include <gmock/gmock.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -16,6 +14,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <thriftps/client.h>
 
 #include "plugin/client/stubs.h"
 #include "plugin/wire/wire_durability.h"

@@ -23,6 +23,7 @@
 extern "C"
 {
 #include "fleet_log_journal.h"
+#include "tests/plugin/client/call_sync.h"
 }
 
 using wire::Answer;

@@ -18,11 +18,10 @@
 #include <string.h>
 #include <thrift/c_glib/protocol/thrift_binary_protocol_factory.h>
 #include <thrift/c_glib/transport/thrift_framed_transport_factory.h>
-#include <thriftps/access.h>
+#include <thriftps/plugin.h>
 #include <unistd.h>
 
 #include "plugin/glib/handler.h"
-#include "plugin/plugin.h"
 #include "tests/integration/host/host_server.h"
 #include "tests/integration/host/journal.h"
 

@@ -5,9 +5,7 @@
 
 #pragma once
 
-#include <thrift/c_glib/processor/thrift_processor.h>
-
-#include "plugin/host/library.h"
+#include <thriftps/plugin.h>
 
 G_BEGIN_DECLS
 

@@ -22,6 +22,7 @@
 
 #include "plugin/client/stubs.h"
 #include "plugin/wire/wire_tensor.h"
+#include "tests/plugin/client/call_sync.h"
 
 namespace {
 
@@ -119,7 +120,7 @@ void
 write_put (TpsWriter *out, gconstpointer tensor)
 {
   tps_writer_field (out, 1, TPS_WIRE_STRUCT);
-  tps_tensor_encode (out, static_cast<const TpsTensor *> (tensor));
+  tps_struct_write (&tps_tensor_struct, out, tensor);
 }
 
 void
@@ -140,7 +141,7 @@ read_tensor (TpsReader *in, TpsWireType, gpointer tensor, GError **error)
   TpsFieldPath path = {};
 
   path.name = "tensor";
-  return tps_tensor_decode (in, &path, static_cast<TpsTensor *> (tensor), error);
+  return tps_struct_read (&tps_tensor_struct, in, &path, tensor, error);
 }
 
 void

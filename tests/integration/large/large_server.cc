@@ -30,7 +30,8 @@ put (TpsCall *call, gpointer)
 
   path.name = "tensor";
   tps_call_get_arguments (call, &in);
-  if (!tps_reader_field (&in, &id, &type) || !tps_tensor_decode (&in, &path, &tensor, &error))
+  if (!tps_reader_field (&in, &id, &type)
+      || !tps_struct_read (&tps_tensor_struct, &in, &path, &tensor, &error))
     {
       tps_call_reply_error (call, error);
       return;
@@ -43,7 +44,7 @@ void
 write_kept (TpsWriter *out, gconstpointer)
 {
   tps_writer_field (out, 0, TPS_WIRE_STRUCT);
-  tps_tensor_encode (out, &kept);
+  tps_struct_write (&tps_tensor_struct, out, &kept);
 }
 
 void

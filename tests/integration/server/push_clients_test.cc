@@ -17,6 +17,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 #include "tests/integration/server/server_process.h"
+#include "tests/plugin/client/call_sync.h"
 
 namespace thriftps_test {
 namespace {

@@ -12,9 +12,9 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <thriftps/client.h>
 #include <vector>
 
-#include "plugin/client/remote_exchange.h"
 #include "runtime/base/error.h"
 #include "tests/integration/server/server_process.h"
 #include "tests/integration/shared_memory/process_memory.h"

@@ -10,6 +10,7 @@
 
 #include "plugin/client/client.h"
 #include "plugin/client/stubs.h"
+#include "tests/plugin/client/call_sync.h"
 
 namespace tps_test {
 

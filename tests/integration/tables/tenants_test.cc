@@ -23,6 +23,7 @@
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
 #include "tests/integration/tables/table_server.h"
+#include "tests/plugin/client/call_sync.h"
 #include "tests/plugin/server/raw_client.h"
 #include "tests/plugin/wire/rpc_functions.h"
 

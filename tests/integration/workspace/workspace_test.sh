@@ -35,9 +35,7 @@ cp "$here/user.BUILD" "$user/BUILD"
 cp "$root"/tests/integration/host/{fleet_host.c,host_server.[ch],journal.[ch]} \
   "$user/tests/integration/host"
 cp "$root/tests/integration/host/fleet.thrift" "$user"
-# In a Bazel workspace, the headers have the paths that they have in the tree.
-sed 's|<thriftps/\(.*\)>|"\1"|' "$root/tests/plugin/package/push_and_look_up.c" \
-  > "$user/push_and_look_up.c"
+cp "$root/plugin/examples/tables.c" "$user"
 cat > "$user/version_test.cc" <<'EOF'
 #include <gtest/gtest.h>
 #include <thriftps/plugin.h>
@@ -64,7 +62,7 @@ mkfifo "$work/ready"
   > "$work/ready" &
 server=$!
 read -r _ _ address < "$work/ready"
-"$user/bazel-bin/push_and_look_up" "$address" | grep -x -e '-0.01 -0.02'
+"$user/bazel-bin/tables" "$address" | grep -x -e '-1.5 -1.5 -1.5 -1.5'
 kill $server
 wait $server
 

@@ -112,7 +112,7 @@ protected:
         client_, "Test", "echo",
         [] (TpsWriter *out, gconstpointer data) {
           tps_writer_field (out, 2, TPS_WIRE_STRUCT);
-          tps_tensor_encode (out, static_cast<const TpsTensor *> (data));
+          tps_struct_write (&tps_tensor_struct, out, data);
         },
         &tensor, G_MAXINT64 - 1, OnAnswer, this);
     WaitFor (1);

@@ -15,6 +15,7 @@
 #include "plugin/client/client.h"
 #include "plugin/server/server.h"
 #include "plugin/wire/wire_tensor.h"
+#include "tests/plugin/client/call_sync.h"
 
 namespace thriftps_test {
 
@@ -131,12 +132,12 @@ private:
   WriteTensor (TpsWriter *out, gconstpointer tensor)
   {
     tps_writer_field (out, 1, TPS_WIRE_STRUCT);
-    tps_tensor_encode (out, static_cast<const TpsTensor *> (tensor));
+    tps_struct_write (&tps_tensor_struct, out, tensor);
   }
   static gboolean
   ReadTensor (TpsReader *in, TpsWireType, gpointer tensor, GError **error)
   {
-    return tps_tensor_decode (in, nullptr, static_cast<TpsTensor *> (tensor), error);
+    return tps_struct_read (&tps_tensor_struct, in, nullptr, tensor, error);
   }
   void
   Call (const char *method, const TpsTensor &tensor, TpsReadResult read, TpsTensor *answer)

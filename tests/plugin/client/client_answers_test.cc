@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "runtime/base/buffer.h"
+#include "tests/plugin/client/call_sync.h"
 #include "tests/plugin/client/client_fixture.h"
 
 namespace tps_test {

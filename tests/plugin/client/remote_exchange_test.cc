@@ -8,9 +8,10 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <thriftps/client.h>
 #include <vector>
 
-#include "plugin/client/remote_exchange.h"
+#include "runtime/tensor/gradient.h"
 #include "tests/plugin/client/client_fixture.h"
 #include "tests/runtime/fake_device/fake_device.h"
 

@@ -3,8 +3,6 @@
 /* Tests a model on a real parameter server: trainers that continue together, repeated requests,
  * errors and cancellation. */
 
-#include "plugin/client/remote_model.h"
-
 #include <unistd.h>
 
 #include <condition_variable>
@@ -12,6 +10,7 @@
 #include <thread>
 
 #include <gmock/gmock.h>
+#include <thriftps/client.h>
 
 #include "plugin/client/stubs.h"
 #include "plugin/server/server.h"

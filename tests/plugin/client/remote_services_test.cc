@@ -11,10 +11,9 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <thriftps/client.h>
 #include <vector>
 
-#include "plugin/client/remote_exchange.h"
-#include "plugin/client/remote_store.h"
 #include "plugin/client/stubs.h"
 #include "plugin/server/server.h"
 #include "plugin/service/node_service.h"
@@ -229,6 +228,27 @@ TEST_P (RemoteAveraging, SmallGradients)
 TEST_P (RemoteAveraging, DefaultBucket)
 {
   average (7347200, 2); /* 29,388,800 bytes */
+}
+
+TEST_P (RemoteAveraging, WaitsForAllTrainers)
+{
+  std::thread trainers[N_TRAINERS];
+
+  for (gint32 t = 0; t < static_cast<gint32> (N_TRAINERS); t++)
+    trainers[t] = std::thread ([this, t] {
+      TpsExchange *exchange = new_exchange (t);
+      g_auto (TpsGradient) gradient = {}, average = {};
+      g_autoptr (GError) error = nullptr;
+
+      init_gradient (&gradient, 10, static_cast<float> (t));
+      ASSERT_TRUE (
+          tps_exchange_average_sync (exchange, 0, 0, 0, &gradient, later (), &average, &error))
+          << error->message;
+      exchange->ops->free (exchange);
+      EXPECT_EQ (static_cast<const float *> (tps_tensor_data (&average.dense))[9], 9.5f);
+    });
+  for (std::thread &trainer : trainers)
+    trainer.join ();
 }
 
 TEST_P (RemoteServices, DescribeAndMetrics)

@@ -4,8 +4,8 @@
 
 #include <functional>
 #include <thread>
+#include <thriftps/client.h>
 
-#include "plugin/client/remote_store.h"
 #include "tests/plugin/client/client_fixture.h"
 
 namespace tps_test {

@@ -5,6 +5,7 @@
  * server's own. */
 
 #include "plugin/glib/handler.h"
+#include "plugin/plugin.h"
 
 /* A call that waits for other trainers blocks a thread of its generated processor. */
 #define N_THREADS 64

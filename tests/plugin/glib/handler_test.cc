@@ -142,8 +142,10 @@ TEST_F (Handler, ListsAndStructsComeBack)
   GPtrArray *specs = nullptr;
   TpsWireTensor *rows = nullptr;
   const gint64 ids[] = { 3, 5, 3 };
-  TpsTensorView indices = { { TPS_DTYPE_INT64, 1, { 3 } }, ids };
-  TpsWireTensor *wire_ids = tps_tensor_view_to_wire (indices);
+  g_auto (TpsTensor) indices = {};
+  tps_tensor_init_copy (&indices, { { TPS_DTYPE_INT64, 1, { 3 } }, ids });
+  auto *wire_ids = static_cast<TpsWireTensor *> (
+      tps_struct_to_wire (&tps_tensor_struct, &indices, TPS_WIRE_TYPE_TENSOR, &error_));
   TpsTensorView seen;
 
   CreateTable ("a");

@@ -51,7 +51,7 @@ make_gradient_message (TpsSharing *sharing, const TpsGradient &gradient)
   tps_writer_message_begin (out, "method", TPS_MESSAGE_REPLY, 1);
   tps_writer_struct_begin (out);
   tps_writer_field (out, 1, TPS_WIRE_STRUCT);
-  tps_gradient_encode (out, &gradient);
+  tps_struct_write (&tps_gradient_struct, out, &gradient);
   tps_writer_struct_end (out);
   EXPECT_TRUE (tps_writer_message_end (out, nullptr));
   Scan scan = scan_bytes (join_pieces (out));
@@ -75,7 +75,7 @@ struct Received
     tps_reader_init (&in, message);
     tps_reader_struct_begin (&in);
     tps_reader_field (&in, &id, &type);
-    tps_gradient_decode (&in, &path, &gradient, &error);
+    tps_struct_read (&tps_gradient_struct, &in, &path, &gradient, &error);
     tps_message_free (message);
   }
   ~Received ()

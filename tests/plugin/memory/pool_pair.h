@@ -100,7 +100,7 @@ read_message (TpsMessage *message, GError **error = nullptr)
       TpsTensor tensor = {};
 
       path.name = "tensor";
-      if (!tps_tensor_decode (&in, &path, &tensor, error))
+      if (!tps_struct_read (&tps_tensor_struct, &in, &path, &tensor, error))
         {
           for (TpsTensor &read : tensors)
             tps_tensor_clear (&read);

@@ -84,7 +84,7 @@ cc -Wall -Wextra -Wcast-qual -Werror program.c $(pkg-config --cflags --libs thri
 mkfifo ready
 thriftps_server --listen=unix:/tmp/server > ready & server=$!
 read -r listening < ready
-test "$(./program unix:/tmp/server)" = '-0.01 -0.02'
+test "$(./program unix:/tmp/server)" = '-1.5 -1.5 -1.5 -1.5'
 
 # A program in Python, with the package's dependencies but without its recommendations.
 install ./python3-thriftps.deb

@@ -8,9 +8,8 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <thriftps/client.h>
 #include <thriftps/plugin.h>
-#include <thriftps/plugin/client/remote_exchange.h>
-#include <thriftps/plugin/client/stubs.h>
 
 #define N_TRAINERS 2
 #define N_ELEMENTS 2
@@ -197,10 +196,13 @@ free_trainers (TpsExchange **trainers)
 static gboolean
 reset (const gchar *address, GError **error)
 {
+  static const TpsRpc reset_state = TPS_RPC ("ParameterServer", "reset_state", NULL, NULL);
   TpsClientOptions options = { .address = address };
   g_autoptr (TpsClient) client = tps_client_new (&options, error);
 
-  return client != NULL && tps_remote_reset_state (client, get_deadline (), error);
+  return client != NULL
+         && tps_rpc_call_sync (client, &reset_state, NULL, TPS_RETRY_NEVER, get_deadline (), NULL,
+                               error);
 }
 
 static void

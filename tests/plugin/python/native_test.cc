@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "plugin/python/native/flat_functions.h"
-#include "plugin/python/native/json_text.h"
 #include "plugin/wire/wire_node.h"
 #include "runtime/base/error.h"
 #include "runtime/base/metrics.h"
@@ -344,7 +343,7 @@ TEST (Json, KeepsInfinities)
       reinterpret_cast<GDestroyNotify> (tps_metric_summary_free));
 
   g_ptr_array_add (summaries, tps_metric_summary_new ("type", "name", samples, 2));
-  GString *text = tps_python_to_json (tps_get_metrics_rpc.result, &summaries);
+  GString *text = tps_field_to_json (tps_get_metrics_rpc.result, &summaries);
   EXPECT_THAT (text->str, HasSubstr ("\"min_ms\":1,\"max_ms\":1e999,\"mean_ms\":1e999"));
   g_string_free (text, TRUE);
 }

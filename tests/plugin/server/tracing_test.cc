@@ -10,6 +10,7 @@
 #include "plugin/client/client.h"
 #include "plugin/tracing/tracer.h"
 #include "runtime/base/exposition.h"
+#include "tests/plugin/client/call_sync.h"
 #include "tests/plugin/server/test_service.h"
 #include "tests/runtime/base/trace_capture.h"
 

@@ -4,6 +4,7 @@
  * model, a criterion, a hook and a trainer. tests/plugin/package/own_server.c adds a kind of
  * averaging server. */
 
+#include <pthread.h>
 #include <stdio.h>
 
 #include "runtime/trainer/nn/dataset.h"
@@ -94,8 +95,8 @@ static const TpsHook alone = { .name = "alone_hook", .reduce = reduce_alone };
 
 static const TpsTrainerClass *ddp_trainer;
 static TpsTrainerClass telling_trainer;
-static GMutex lock;
-static GCond ended;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* sanitizers do not see GMutex */
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
 static gboolean has_ended, has_succeeded;
 
 static gboolean
@@ -105,11 +106,11 @@ run_and_tell (TpsPass *pass, GError **error)
 
   if (!ok)
     fprintf (stderr, "%s\n", (*error)->message);
-  g_mutex_lock (&lock);
+  pthread_mutex_lock (&lock);
   has_ended = TRUE;
   has_succeeded = ok;
-  g_cond_signal (&ended);
-  g_mutex_unlock (&lock);
+  pthread_cond_signal (&ended);
+  pthread_mutex_unlock (&lock);
   return ok;
 }
 
@@ -213,10 +214,10 @@ train (GError **error)
 
   if (plan == NULL || !tps_trainer_train (trainer, plan, error))
     return FALSE;
-  g_mutex_lock (&lock);
+  pthread_mutex_lock (&lock);
   while (!has_ended)
-    g_cond_wait (&ended, &lock);
-  g_mutex_unlock (&lock);
+    pthread_cond_wait (&ended, &lock);
+  pthread_mutex_unlock (&lock);
   printf ("%s: %u forward passes, %u buckets\n", has_succeeded ? "succeeded" : "failed", n_forward,
           n_buckets);
   return TRUE;

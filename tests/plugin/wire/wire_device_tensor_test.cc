@@ -140,8 +140,9 @@ TEST_F (DeviceTensor, isTakenForAGradientAndForNothingElse)
 
         path.name = "it";
         const_cast<TpsMessage *> (in->message)->sharing = &sharing.sharing;
-        EXPECT_EQ (is_gradient ? tps_gradient_decode (in, &path, &gradient, &error)
-                               : tps_tensor_decode (in, &path, &plain, &error),
+        EXPECT_EQ (is_gradient
+                       ? tps_struct_read (&tps_gradient_struct, in, &path, &gradient, &error)
+                       : tps_struct_read (&tps_tensor_struct, in, &path, &plain, &error),
                    is_gradient && dtype == TPS_DTYPE_FLOAT32);
         EXPECT_TRUE (error == nullptr || strstr (error->message, "lies in memory of cuda:0"))
             << error->message;

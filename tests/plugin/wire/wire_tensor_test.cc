@@ -21,7 +21,7 @@ tensor_refusal (const Write &fields)
                     gint16 id;
 
                     tps_reader_field (in, &id, &type);
-                    return tps_tensor_decode (in, &path, &tensor, error);
+                    return tps_struct_read (&tps_tensor_struct, in, &path, &tensor, error);
                   });
 }
 
@@ -71,11 +71,12 @@ TEST (WireTensor, tensorsComeAsTheyWent)
                   if (borrowed)
                     tps_tensor_encode_borrowed (out, tps_tensor_view (&sent));
                   else
-                    tps_tensor_encode (out, &sent);
+                    tps_struct_write (&tps_tensor_struct, out, &sent);
                 },
                 protocol);
 
-            ASSERT_TRUE (tps_tensor_decode (message.result (&type), nullptr, &got, &error));
+            ASSERT_TRUE (tps_struct_read (&tps_tensor_struct, message.result (&type), nullptr, &got,
+                                          &error));
             expect_equal (got, sent);
             EXPECT_EQ (reinterpret_cast<guintptr> (tps_tensor_data (&got)) % TPS_BUFFER_ALIGNMENT,
                        0u);
@@ -94,9 +95,10 @@ TEST (WireTensor, aPartOfABufferIsSentFromThere)
   part.offset = 4000;
   WireMessage message ([&] (TpsWriter *out) {
     tps_writer_field (out, 0, TPS_WIRE_STRUCT);
-    tps_tensor_encode (out, &part);
+    tps_struct_write (&tps_tensor_struct, out, &part);
   });
-  ASSERT_TRUE (tps_tensor_decode (message.result (&type), nullptr, &got, nullptr));
+  ASSERT_TRUE (
+      tps_struct_read (&tps_tensor_struct, message.result (&type), nullptr, &got, nullptr));
   expect_equal (got, part);
 }
 
@@ -108,11 +110,11 @@ TEST (WireTensor, aLargeTensorIsNotCopied)
   TpsWireType type;
   WireMessage message ([&] (TpsWriter *out) {
     tps_writer_field (out, 0, TPS_WIRE_STRUCT);
-    tps_tensor_encode (out, &sent);
+    tps_struct_write (&tps_tensor_struct, out, &sent);
   });
   TpsReader *in = message.result (&type);
 
-  ASSERT_TRUE (tps_tensor_decode (in, nullptr, &got, nullptr));
+  ASSERT_TRUE (tps_struct_read (&tps_tensor_struct, in, nullptr, &got, nullptr));
   EXPECT_EQ (got.buffer, in->message->bodies[0].buffer);
 }
 

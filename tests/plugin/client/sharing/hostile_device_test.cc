@@ -49,7 +49,7 @@ protected:
   write_on_device (TpsWriter *out, gconstpointer data)
   {
     tps_writer_field (out, 1, TPS_WIRE_STRUCT);
-    tps_tensor_encode (out, static_cast<const TpsTensor *> (data));
+    tps_struct_write (&tps_tensor_struct, out, data);
   }
 
   /* Pushes the tensor once. Returns true if its bytes came inline with the call. */

@@ -171,7 +171,7 @@ public:
 
     path.name = "answer";
     if (error == nullptr && type == TPS_WIRE_STRUCT)
-      tps_tensor_decode (result, &path, &self->tensor, &self->decode_error);
+      tps_struct_read (&tps_tensor_struct, result, &path, &self->tensor, &self->decode_error);
     Outcome::done (&self->outcome, nullptr, TPS_WIRE_STOP, error);
   }
 

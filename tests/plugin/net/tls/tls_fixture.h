@@ -14,6 +14,7 @@
 
 #include "plugin/client/client.h"
 #include "runtime/base/sync.h"
+#include "tests/plugin/client/call_sync.h"
 #include "tests/plugin/net/tls/certificates.h"
 #include "tests/plugin/net/tls/tls_peer.h"
 #include "tests/plugin/server/test_service.h"

@@ -11,11 +11,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thriftps/client.h>
 #include <vector>
 
-#include "runtime/ports/exchange.h"
+#include "runtime/tensor/gradient.h"
 #include "runtime/trainer/ports/process_group.h"
-#include "runtime/ports/store.h"
 #include "runtime/trainer/nn/model.h"
 
 /* The state that the stores of several ranks share. */

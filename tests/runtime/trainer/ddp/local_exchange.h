@@ -6,10 +6,11 @@
 #pragma once
 
 #include <memory>
+#include <thriftps/client.h>
 #include <vector>
 
 #include "runtime/server/averaging/parameter_server.h"
-#include "runtime/ports/exchange.h"
+#include "runtime/tensor/gradient.h"
 
 class LocalServers
 {

@@ -4,7 +4,6 @@
 
 #pragma once
 
-#include "plugin/client/rpc_call.h"
 #include "plugin/python/native/python_call.h"
 
 G_BEGIN_DECLS
