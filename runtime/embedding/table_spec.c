@@ -257,10 +257,10 @@ tps_table_spec_init_from (TpsTableSpec *spec, const TpsRemoteTable *table, GErro
     spec->optimizer = table->optimizer;
   if (table->place == NULL || tps_table_place_parse (table->place, &spec->place))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "table %s: \"%s\" is not a device, expected \"cpu\", \"cuda:0\" or \"cuda:0/host\"",
-               table->name, table->place);
-  return FALSE;
+  return tps_fail (
+      error, TPS_ERROR_INVALID_ARGUMENT,
+      "table %s: \"%s\" is not a device, expected \"cpu\", \"cuda:0\" or \"cuda:0/host\"",
+      table->name, table->place);
 }
 
 TpsRemoteTable *

@@ -134,11 +134,11 @@ parse (TpsDataFolder *folder, const gchar *text, GError **error)
   folder->epoch = MAX (folder->epoch, FIRST_EPOCH);
   if (g_strcmp0 (expected, text) == 0)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "data directory %s: %s is damaged: its checksum is wrong; restore it from a copy of "
-               "the directory, or begin a new directory with --restore-from=%s",
-               folder->path, FORMAT, folder->snapshots_path);
-  return FALSE;
+  return tps_fail (
+      error, TPS_ERROR_ABORTED,
+      "data directory %s: %s is damaged: its checksum is wrong; restore it from a copy of "
+      "the directory, or begin a new directory with --restore-from=%s",
+      folder->path, FORMAT, folder->snapshots_path);
 }
 
 static gboolean
@@ -159,11 +159,11 @@ read_format (TpsDataFolder *folder, GError **error)
   if (g_str_has_prefix (text, VERSION))
     return parse (folder, text, error);
   text[strcspn (text, "\n")] = '\0';
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "data directory %s: %s says \"%s\", but this version of the server reads \"%.*s\"; "
-               "use the version that wrote the directory, or restore %s from a copy",
-               folder->path, FORMAT, text, (gint) strlen (VERSION) - 1, VERSION, FORMAT);
-  return FALSE;
+  return tps_fail (
+      error, TPS_ERROR_INVALID_ARGUMENT,
+      "data directory %s: %s says \"%s\", but this version of the server reads \"%.*s\"; "
+      "use the version that wrote the directory, or restore %s from a copy",
+      folder->path, FORMAT, text, (gint) strlen (VERSION) - 1, VERSION, FORMAT);
 }
 
 static gboolean
@@ -177,11 +177,11 @@ check_or_mark (TpsDataFolder *folder, GError **error)
     return read_format (folder, error);
   if (is_empty (names))
     return mark_new (folder, error);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "data directory %s: it is not empty and has no file %s, so it does not belong to a "
-               "server; choose another directory, or restore this one from a copy",
-               folder->path, FORMAT);
-  return FALSE;
+  return tps_fail (
+      error, TPS_ERROR_INVALID_ARGUMENT,
+      "data directory %s: it is not empty and has no file %s, so it does not belong to a "
+      "server; choose another directory, or restore this one from a copy",
+      folder->path, FORMAT);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

@@ -734,24 +734,21 @@ check_log_end (TpsDurable *durable, const TpsLogFound *found, GError **error)
   gint64 reached_lsn = tps_data_folder_get_lsn (durable->folder);
 
   if (found->last_lsn < reached_lsn)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-                   "data directory %s: its log ends with LSN %" G_GINT64_FORMAT
-                   ", but had reached LSN %" G_GINT64_FORMAT
-                   ": segments are missing, or are older than the directory; restore the directory "
-                   "from a copy, or accept the loss with thriftps_log truncate %s "
-                   "--last-lsn=%" G_GINT64_FORMAT " --force",
-                   path, found->last_lsn, reached_lsn, path, found->last_lsn);
-      return FALSE;
-    }
+    return tps_fail (
+        error, TPS_ERROR_ABORTED,
+        "data directory %s: its log ends with LSN %" G_GINT64_FORMAT
+        ", but had reached LSN %" G_GINT64_FORMAT
+        ": segments are missing, or are older than the directory; restore the directory "
+        "from a copy, or accept the loss with thriftps_log truncate %s "
+        "--last-lsn=%" G_GINT64_FORMAT " --force",
+        path, found->last_lsn, reached_lsn, path, found->last_lsn);
   if (found->last_lsn >= durable->snapshot.end_lsn)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "snapshot %s has changes up to LSN %" G_GINT64_FORMAT
-               ", but the log ends with LSN %" G_GINT64_FORMAT
-               "; restore the data directory from a copy",
-               durable->snapshot.name, durable->snapshot.end_lsn, found->last_lsn);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED,
+                   "snapshot %s has changes up to LSN %" G_GINT64_FORMAT
+                   ", but the log ends with LSN %" G_GINT64_FORMAT
+                   "; restore the data directory from a copy",
+                   durable->snapshot.name, durable->snapshot.end_lsn, found->last_lsn);
 }
 
 static gboolean
@@ -789,12 +786,11 @@ check_snapshot (TpsDurable *durable, GError **error)
 
   if (durable->snapshot.lsn >= needed_lsn)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "data directory %s: a snapshot is missing: that of LSN %" G_GINT64_FORMAT
-               ", or a later one; it has imported or restored rows, which are not in the log; "
-               "restore the snapshot or the directory from a copy",
-               tps_data_folder_get_path (durable->folder), needed_lsn);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED,
+                   "data directory %s: a snapshot is missing: that of LSN %" G_GINT64_FORMAT
+                   ", or a later one; it has imported or restored rows, which are not in the log; "
+                   "restore the snapshot or the directory from a copy",
+                   tps_data_folder_get_path (durable->folder), needed_lsn);
 }
 
 /* Finds the newest snapshot and opens the log that follows it. Blocks. Errors: those of

@@ -187,10 +187,7 @@ wait_ended (const TpsTableRestoreOptions *options, gint64 lsn, GError **error)
 {
   while (!tps_sequencer_wait_ended (options->sequencer, lsn, tps_clock_now_ns () + ASK_NS))
     if (options->is_cancelled (options->user_data))
-      {
-        g_set_error_literal (error, TPS_ERROR, TPS_ERROR_ABORTED, "the import was cancelled");
-        return FALSE;
-      }
+      return tps_fail (error, TPS_ERROR_ABORTED, "the import was cancelled");
   return TRUE;
 }
 

@@ -135,8 +135,7 @@ check_regular (gint fd, const gchar *path, GError **error)
     return tps_disk_set_error (error, "stat", path, errno);
   if (S_ISREG (status.st_mode))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: it is not a regular file", path);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: it is not a regular file", path);
 }
 
 static TpsPosixFile *

@@ -57,18 +57,12 @@ check_marker (TpsLogFolder *folder, const gchar *path, const gchar *text, GError
   guint version;
 
   if (!tps_log_marker_parse (text, &folder->id, &version))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s: not the marker of a log of ThriftPS", path);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: not the marker of a log of ThriftPS",
+                     path);
   if (version != TPS_LOG_VERSION)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s: format version %u, and this program knows version %d only", path, version,
-                   TPS_LOG_VERSION);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s: format version %u, and this program knows version %d only", path, version,
+                     TPS_LOG_VERSION);
   return TRUE;
 }
 
@@ -79,11 +73,11 @@ check_id (const TpsLogFolder *folder, const gchar *id, GError **error)
 
   if (id == NULL || g_str_equal (id, found))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "%s: this is log %s of another server, but the data directory has log %s; restore "
-               "the log of this directory from a copy",
-               folder->path, found, id);
-  return FALSE;
+  return tps_fail (
+      error, TPS_ERROR_INVALID_ARGUMENT,
+      "%s: this is log %s of another server, but the data directory has log %s; restore "
+      "the log of this directory from a copy",
+      folder->path, found, id);
 }
 
 static gboolean
@@ -153,10 +147,10 @@ add_segment (TpsLogFolder *folder, guint64 number, GError **error)
         {
           g_autofree gchar *name = tps_log_segment_name (last + 1);
 
-          g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-                       "%s: segment %s is missing; restore it from a copy, or restore a snapshot",
-                       folder->path, name);
-          return FALSE;
+          return tps_fail (
+              error, TPS_ERROR_ABORTED,
+              "%s: segment %s is missing; restore it from a copy, or restore a snapshot",
+              folder->path, name);
         }
     }
   g_array_append_val (folder->segments, segment);
@@ -172,11 +166,9 @@ add_segments (TpsLogFolder *folder, const gchar *const *names, GError **error)
       guint64 number = tps_log_segment_number (*names);
 
       if (!is_of_log (*names))
-        {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                       "%s: %s does not belong to a log; move it elsewhere", folder->path, *names);
-          return FALSE;
-        }
+        return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                         "%s: %s does not belong to a log; move it elsewhere", folder->path,
+                         *names);
       if (number != 0 && !add_segment (folder, number, error))
         return FALSE;
     }
@@ -299,11 +291,10 @@ peek_segment (TpsLogFolder *folder, guint i, TpsBufferPool *pool, GError **error
     case TPS_SEGMENT_UNUSED:
       if (i + 1 == folder->segments->len)
         return TRUE;
-      g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-                   "%020" G_GUINT64_FORMAT TPS_LOG_SUFFIX
-                   " at 0: the head of the segment is missing",
-                   segment->number);
-      return FALSE;
+      return tps_fail (error, TPS_ERROR_ABORTED,
+                       "%020" G_GUINT64_FORMAT TPS_LOG_SUFFIX
+                       " at 0: the head of the segment is missing",
+                       segment->number);
     case TPS_SEGMENT_REFUSED:
       return FALSE;
     }
@@ -386,15 +377,12 @@ is_ascending (const TpsLogFolder *folder, guint n, GError **error)
   for (guint i = 1; i < n; i++)
     if (segment_at (folder, i - 1)->first_lsn >= segment_at (folder, i)->first_lsn
         || segment_at (folder, i - 1)->first_lsn == 0)
-      {
-        g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-                     "%020" G_GUINT64_FORMAT TPS_LOG_SUFFIX
-                     " at %d: its first LSN is %" G_GINT64_FORMAT
-                     ", but the segment after it begins with LSN %" G_GINT64_FORMAT,
-                     segment_at (folder, i - 1)->number, TPS_LOG_FIRST_GROUP,
-                     segment_at (folder, i - 1)->first_lsn, segment_at (folder, i)->first_lsn);
-        return FALSE;
-      }
+      return tps_fail (error, TPS_ERROR_ABORTED,
+                       "%020" G_GUINT64_FORMAT TPS_LOG_SUFFIX
+                       " at %d: its first LSN is %" G_GINT64_FORMAT
+                       ", but the segment after it begins with LSN %" G_GINT64_FORMAT,
+                       segment_at (folder, i - 1)->number, TPS_LOG_FIRST_GROUP,
+                       segment_at (folder, i - 1)->first_lsn, segment_at (folder, i)->first_lsn);
   return TRUE;
 }
 

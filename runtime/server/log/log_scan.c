@@ -16,9 +16,8 @@
 static gboolean
 refuse (const TpsSegmentReader *reader, gint64 offset, const gchar *what, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s at %" G_GINT64_FORMAT ": %s", reader->name,
-               offset, what);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED, "%s at %" G_GINT64_FORMAT ": %s", reader->name, offset,
+                   what);
 }
 
 static gsize
@@ -159,12 +158,9 @@ check_head (TpsSegmentReader *reader, TpsHeadVerdict verdict, guint32 version, g
   if (verdict != TPS_HEAD_OK)
     return refuse (reader, 0, "the head of the segment is damaged", error);
   if (version != TPS_LOG_VERSION)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s: format version %u, and this program knows version %d only", reader->name,
-                   version, TPS_LOG_VERSION);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s: format version %u, and this program knows version %d only", reader->name,
+                     version, TPS_LOG_VERSION);
   if (memcmp (&reader->head.id, id, sizeof *id) != 0)
     return refuse (
         reader, 0,
@@ -536,10 +532,9 @@ refuse_gap (const TpsLogScan *scan, guint64 number, gint64 lsn, GError **error)
   g_autofree gchar *found = lsn != 0 ? g_strdup_printf ("its first LSN is %" G_GINT64_FORMAT, lsn)
                                      : g_strdup ("it has no record");
 
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "%s at %d: %s, but LSN %" G_GINT64_FORMAT " is missing", name, TPS_LOG_FIRST_GROUP,
-               found, scan->lsn);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED,
+                   "%s at %d: %s, but LSN %" G_GINT64_FORMAT " is missing", name,
+                   TPS_LOG_FIRST_GROUP, found, scan->lsn);
 }
 
 /* Opens a segment and finds its first LSN. */

@@ -48,9 +48,8 @@ read_block (const TpsReadAhead *ahead, gint64 number, guint8 *data, GError **err
     return FALSE;
   if ((gsize) n_read == n_bytes)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "the file ends at offset %" G_GINT64_FORMAT,
-               offset + (gint64) n_read);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED, "the file ends at offset %" G_GINT64_FORMAT,
+                   offset + (gint64) n_read);
 }
 
 /* Reads the next block. The lock is held, but is released during the read. */

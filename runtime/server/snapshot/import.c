@@ -44,9 +44,8 @@ typedef struct
 static gboolean
 fail (const Source *source, const gchar *problem, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: %s",
-               tps_safetensors_reader_get_path (source->file), problem);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: %s",
+                   tps_safetensors_reader_get_path (source->file), problem);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -187,11 +186,10 @@ fail_twice (const Import *import, const Source *source, gint64 row, GError **err
   for (guint i = import->origins->len; i-- > 0;)
     if (slot_of (&g_array_index (import->origins, Origin, i).shard, row) >= 0)
       other = g_array_index (import->origins, Origin, i).path;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "table %s: row %" G_GINT64_FORMAT " is in %s and in %s; leave out one of them",
-               import->table->spec.name, row, other,
-               tps_safetensors_reader_get_path (source->file));
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "table %s: row %" G_GINT64_FORMAT " is in %s and in %s; leave out one of them",
+                   import->table->spec.name, row, other,
+                   tps_safetensors_reader_get_path (source->file));
 }
 
 /* Converts the rows of a piece, and stores those that are in the table's shard. Only an increment
@@ -236,8 +234,7 @@ check_cancelled (const TpsTableImport *import, GError **error)
 {
   if (import->is_cancelled == NULL || !import->is_cancelled (import->user_data))
     return TRUE;
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_ABORTED, "the import was cancelled");
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED, "the import was cancelled");
 }
 
 /* Limits [*begin, *end) to the rows of a file that are in the table's shard, if they are known and
@@ -446,12 +443,9 @@ check_all_rows (const Import *import, GError **error)
 
   for (gint64 slot = 0; slot < shard->n_rows; slot++)
     if ((import->has_row[slot / 8] & (1 << slot % 8)) == 0)
-      {
-        g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                     "table %s: row %" G_GINT64_FORMAT " is not in any of the files",
-                     import->table->spec.name, tps_shard_get_row (shard, slot));
-        return FALSE;
-      }
+      return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                       "table %s: row %" G_GINT64_FORMAT " is not in any of the files",
+                       import->table->spec.name, tps_shard_get_row (shard, slot));
   return TRUE;
 }
 

@@ -325,9 +325,8 @@ tps_json_end (TpsJsonReader *json, const gchar *what, GError **error)
     tps_json_fail (json, "text follows the end");
   if (json->problem == NULL)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s: %s at offset %" G_GSIZE_FORMAT, what,
-               json->problem, json->at);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED, "%s: %s at offset %" G_GSIZE_FORMAT, what,
+                   json->problem, json->at);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

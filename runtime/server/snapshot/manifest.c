@@ -288,9 +288,8 @@ tps_manifest_write (const TpsManifest *manifest, TpsDisk *disk, const gchar *fol
 static gboolean
 fail (const gchar *what, const gchar *problem, gint64 offset, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s: %s at offset %" G_GINT64_FORMAT, what,
-               problem, offset);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED, "%s: %s at offset %" G_GINT64_FORMAT, what, problem,
+                   offset);
 }
 
 static gint64
@@ -613,11 +612,8 @@ read_text (TpsDiskFile *file, const gchar *path, TpsCharge *charge, gsize *n_byt
     }
   text = size <= MAX_BYTES ? g_try_malloc ((gsize) size + 1) : NULL;
   if (text == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "%s: a manifest of %" G_GINT64_FORMAT " bytes is too large", path, size);
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                          "%s: a manifest of %" G_GINT64_FORMAT " bytes is too large", path, size);
   n_read = file->disk->read (file, text, (gsize) size, 0, error);
   if (n_read < 0)
     return NULL;

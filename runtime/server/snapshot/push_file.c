@@ -58,10 +58,9 @@ fail (const gchar *folder, const TpsManifestFile *file, gint64 offset, GError **
       g_prefix_error (error, "%s/%s: ", folder, file->name);
       return FALSE;
     }
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "%s/%s: not a record of push ids at offset %" G_GINT64_FORMAT, folder, file->name,
-               offset);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED,
+                   "%s/%s: not a record of push ids at offset %" G_GINT64_FORMAT, folder,
+                   file->name, offset);
 }
 
 /* Reads all records. An incomplete record at the end of `records` stays there until the rest has

@@ -315,13 +315,10 @@ tps_safetensors_writer_begin (TpsSafetensorsWriter *writer, GError **error)
   if (is_open)
     last->dims[0] = -1;
   if (n_bytes - (gint64) sizeof (guint64) > TPS_SAFETENSORS_MAX_HEADER)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "a file of %u tensors: its header would have %" G_GINT64_FORMAT
-                   " bytes, safetensors allows %d",
-                   writer->parts->len, n_bytes, TPS_SAFETENSORS_MAX_HEADER);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "a file of %u tensors: its header would have %" G_GINT64_FORMAT
+                     " bytes, safetensors allows %d",
+                     writer->parts->len, n_bytes, TPS_SAFETENSORS_MAX_HEADER);
   if (!is_open && !reserve (writer, last->end, error))
     return FALSE;
   writer->behind = tps_write_behind_new (writer->file, error);
@@ -497,9 +494,8 @@ tps_safetensors_writer_finish (TpsSafetensorsWriter *writer, guint64 *n_bytes,
 static gboolean
 fail (const gchar *path, gint64 offset, const gchar *problem, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s: %s at offset %" G_GINT64_FORMAT, path,
-               problem, offset);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED, "%s: %s at offset %" G_GINT64_FORMAT, path, problem,
+                   offset);
 }
 
 static void
@@ -727,12 +723,9 @@ read_header (TpsSafetensorsReader *reader, GError **error)
     }
   header = g_try_malloc (n_bytes + 1);
   if (header == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "%s: no memory for a header of %" G_GUINT64_FORMAT " bytes", reader->path,
-                   n_bytes);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                     "%s: no memory for a header of %" G_GUINT64_FORMAT " bytes", reader->path,
+                     n_bytes);
   if (!read_exactly (reader, header, n_bytes, sizeof n_bytes, error))
     return FALSE;
   reader->header_crc32c = tps_crc32c (reader->header_crc32c, header, n_bytes);
@@ -901,10 +894,9 @@ tps_safetensors_reader_require (TpsSafetensorsReader *reader, const gchar *name,
 
   if (tensor != NULL && g_str_equal (tensor->dtype, dtype) && has_shape (tensor, n_dims, dims))
     return tensor;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "%s: there is no tensor %s of type %s and the expected shape", reader->path, name,
-               dtype);
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_ABORTED,
+                        "%s: there is no tensor %s of type %s and the expected shape", reader->path,
+                        name, dtype);
 }
 
 void
@@ -1003,10 +995,9 @@ tps_safetensor_stream_read (TpsSafetensorStream *stream, gpointer data, gsize n_
   stream->crc32c = tps_crc32c (stream->crc32c, data, n_bytes);
   if (stream->at < tensor->end || stream->crc32c == tensor->crc32c)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "%s: tensor %s at offset %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT
-               " is damaged: its CRC32C is %08x, the header says %08x",
-               stream->reader->path, tensor->name, tensor->begin, tensor->end, stream->crc32c,
-               tensor->crc32c);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED,
+                   "%s: tensor %s at offset %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT
+                   " is damaged: its CRC32C is %08x, the header says %08x",
+                   stream->reader->path, tensor->name, tensor->begin, tensor->end, stream->crc32c,
+                   tensor->crc32c);
 }

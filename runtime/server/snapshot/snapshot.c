@@ -233,9 +233,8 @@ check_options (const TpsSnapshotOptions *options, GError **error)
 {
   if (options->tables == NULL || tps_table_store_keeps_row_lsns (options->tables))
     return TRUE;
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                       "snapshots need a store of tables that keeps the LSNs of rows");
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "snapshots need a store of tables that keeps the LSNs of rows");
 }
 
 static gboolean
@@ -362,12 +361,9 @@ restore_tables (const TpsSnapshotOptions *options, const gchar *folder, const Tp
                 TpsSnapshotPace *pace, GError **error)
 {
   if (options->tables == NULL && manifest->tables->len > 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s: the snapshot holds %u tables, and this server has none", folder,
-                   manifest->tables->len);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s: the snapshot holds %u tables, and this server has none", folder,
+                     manifest->tables->len);
   for (guint i = 0; i < manifest->tables->len; i++)
     if (!restore_table (options, folder, &g_array_index (manifest->tables, TpsManifestTable, i),
                         pace, error))
@@ -390,12 +386,9 @@ restore_model (const TpsSnapshotOptions *options, const gchar *folder, const Tps
   if (!manifest->has_model)
     return TRUE;
   if (options->model == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s: the snapshot is of a server that updates a model, and this one does not",
-                   folder);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s: the snapshot is of a server that updates a model, and this one does not",
+                     folder);
   ok = tps_model_files_read (&capture, options->disk, folder, &manifest->model, pace, error)
        && tps_model_server_restore (options->model, &capture, error);
   tps_model_capture_clear (&capture);
@@ -461,12 +454,9 @@ tps_snapshot_locate (TpsDisk *disk, const gchar *path, TpsSnapshotInfo *info, GE
   if (folder == NULL || !tps_manifest_read (&manifest, disk, folder, error))
     return NULL;
   if (manifest.end_lsn > TPS_MAX_COUNT / 2)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-                   "snapshot %s: end_lsn %" G_GINT64_FORMAT " is above 2^61", folder,
-                   manifest.end_lsn);
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_ABORTED,
+                          "snapshot %s: end_lsn %" G_GINT64_FORMAT " is above 2^61", folder,
+                          manifest.end_lsn);
   set_info (info, name, &manifest);
   return g_steal_pointer (&folder);
 }
