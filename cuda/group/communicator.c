@@ -140,18 +140,11 @@ tps_communicator_abort (TpsCommunicator *self)
   tps_cuda_stream_sync (self->stream, NULL);
 }
 
-static gboolean
-finish (TpsCommunicator *self)
-{
-  return tps_cuda_device_enter (self->device, NULL)
-         && tps_communicator_settle (self, self->nccl->comm_finalize (self->comm), "farewell",
-                                     NULL);
-}
-
 void
 tps_communicator_clear (TpsCommunicator *self)
 {
-  if (self->comm != NULL && finish (self))
+  if (self->comm != NULL && tps_cuda_device_enter (self->device, NULL)
+      && tps_communicator_settle (self, self->nccl->comm_finalize (self->comm), "farewell", NULL))
     {
       self->nccl->comm_destroy (self->comm);
       self->comm = NULL;

@@ -191,29 +191,6 @@ typedef struct
   TpsBuffer *sum; /* of one segment of half floats, as FLOAT32; allocated on demand */
 } TpsCollectives;
 
-/* Makes an object without memory in the caller's storage, and releases its memory. */
-static void
-collectives_init (TpsCollectives *self, TpsCommunicator *communicator)
-{
-  *self = (TpsCollectives) { .communicator = communicator,
-                             .staging = { .communicator = communicator } };
-}
-
-/* Discards pending output, so that callers' memory is not written to any more. Must be called after
- * a failure, once the communicator has been aborted. */
-static void
-collectives_drop (TpsCollectives *self)
-{
-  staging_drop (&self->staging);
-}
-
-static void
-collectives_clear (TpsCollectives *self)
-{
-  staging_clear (&self->staging);
-  g_clear_pointer (&self->sum, tps_buffer_unref);
-}
-
 static cudaStream_t
 handle_of (TpsCollectives *self)
 {
@@ -636,7 +613,7 @@ break_group (NcclGroup *self, const Job *job, const GError *failure)
                                     self->base.size, failure->message);
   tps_mutex_unlock (&self->lock);
   tps_communicator_abort (&self->communicator);
-  collectives_drop (&self->collectives);
+  staging_drop (&self->collectives.staging);
 }
 
 static void
@@ -701,7 +678,8 @@ run_group (void *user_data)
   while ((job = take_job (self)) != NULL)
     run_job (self, job);
   set_deadline (self, MIN (self->timeout_ns, FAREWELL_LIMIT_NS));
-  collectives_clear (&self->collectives);
+  staging_clear (&self->collectives.staging);
+  g_clear_pointer (&self->collectives.sum, tps_buffer_unref);
   tps_communicator_clear (&self->communicator);
   return NULL;
 }
@@ -914,7 +892,8 @@ make_group (const TpsProcessGroupOptions *options, const TpsNccl *nccl)
                                            .rank = options->rank,
                                            .size = options->size };
   self->timeout_ns = options->timeout_ns;
-  collectives_init (&self->collectives, &self->communicator);
+  self->collectives = (TpsCollectives) { .communicator = &self->communicator,
+                                         .staging = { .communicator = &self->communicator } };
   tps_mutex_init (&self->lock);
   tps_cond_init (&self->changed);
   g_queue_init (&self->jobs);

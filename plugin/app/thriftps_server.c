@@ -561,28 +561,6 @@ catch_signals (void)
     fail (1, g_strconcat ("signals cannot be handled: ", g_strerror (errno), NULL));
 }
 
-static void
-reload_certificates (TpsTls *tls)
-{
-  g_autoptr (GError) error = NULL;
-
-  if (tps_tls_reload (tls, &error))
-    tps_trace (&certificates_reloaded, tps_field_int ("expiry_s", tps_tls_get_expiry_s (tls)));
-  else
-    tps_trace (&certificates_refused, tps_field_text ("reason", error->message));
-}
-
-static void
-reload_access (TpsAccess *access)
-{
-  g_autoptr (GError) error = NULL;
-
-  if (tps_access_reload (access, &error))
-    tps_trace (&access_reloaded, tps_field_bool ("ok", TRUE));
-  else
-    tps_trace (&access_unchanged, tps_field_text ("reason", error->message));
-}
-
 /* Carries out SIGHUP: opens the log again, and reads certificates, rules and tokens again. Does
  * nothing if there is none of them. */
 static void
@@ -591,9 +569,24 @@ reload (const Program *program)
   tps_service_manager_begin_reload (program->manager);
   reopen_log (program->log);
   if (program->tls != NULL)
-    reload_certificates (program->tls);
+    {
+      g_autoptr (GError) error = NULL;
+
+      if (tps_tls_reload (program->tls, &error))
+        tps_trace (&certificates_reloaded,
+                   tps_field_int ("expiry_s", tps_tls_get_expiry_s (program->tls)));
+      else
+        tps_trace (&certificates_refused, tps_field_text ("reason", error->message));
+    }
   if (program->access != NULL)
-    reload_access (program->access);
+    {
+      g_autoptr (GError) error = NULL;
+
+      if (tps_access_reload (program->access, &error))
+        tps_trace (&access_reloaded, tps_field_bool ("ok", TRUE));
+      else
+        tps_trace (&access_unchanged, tps_field_text ("reason", error->message));
+    }
   tps_service_manager_end_reload (program->manager);
 }
 

@@ -757,14 +757,6 @@ next_open_of (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentRequest *requ
 }
 
 static gboolean
-next_open (TpsSegmentPool *pool, TpsSegmentRequest *request)
-{
-  return pool->offer == TPS_OFFER_MADE && !pool->open_out
-         && (next_open_of (pool, TPS_SEGMENT_CUDA_IPC, request)
-             || next_open_of (pool, TPS_SEGMENT_MEMFD, request));
-}
-
-static gboolean
 next_release (TpsSegmentPool *pool, TpsSegmentRequest *request)
 {
   GArray *ids;
@@ -832,7 +824,10 @@ tps_segment_pool_next (TpsSegmentPool *pool, TpsSegmentRequest *request)
   tps_mutex_lock (&pool->lock);
   /* Opening comes before closing, because it chooses the segments to close. */
   any = !tps_segment_pool_is_down (pool)
-        && (next_release (pool, request) || next_offer (pool, request) || next_open (pool, request)
+        && (next_release (pool, request) || next_offer (pool, request)
+            || (pool->offer == TPS_OFFER_MADE && !pool->open_out
+                && (next_open_of (pool, TPS_SEGMENT_CUDA_IPC, request)
+                    || next_open_of (pool, TPS_SEGMENT_MEMFD, request)))
             || next_close (pool, request));
   if (!any)
     pool->woken = FALSE;
@@ -970,13 +965,6 @@ open_exported (TpsSegmentPool *pool, gint64 n_bytes, const guint8 *handle, GErro
                                     error);
 }
 
-static gboolean
-has_id (const TpsSegmentPool *pool, gint64 id)
-{
-  return tps_segment_pool_find (pool, TPS_SEGMENT_REQUESTS, id) != NULL
-         || tps_segment_pool_find (pool, TPS_SEGMENT_ANSWERS, id) != NULL;
-}
-
 /* If `segment` is NULL, the segment is recorded only to be closed. */
 static void
 add_segment (TpsSegmentPool *pool, gint64 id, TpsSegment *segment)
@@ -1000,7 +988,8 @@ add_opened (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **error
   pool->open_out = FALSE;
   if (tps_segment_pool_is_down (pool))
     g_set_error_literal (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "the connection has closed");
-  else if (has_id (pool, id))
+  else if (tps_segment_pool_find (pool, TPS_SEGMENT_REQUESTS, id) != NULL
+           || tps_segment_pool_find (pool, TPS_SEGMENT_ANSWERS, id) != NULL)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
                  "the server opened segment %" G_GINT64_FORMAT " twice", id);
   else

@@ -64,13 +64,6 @@ segment_budget_new (const TpsSegmentLimits *limits)
   return budget;
 }
 
-/* Returns TpsSegmentLimits.copies, borrowed; NULL = the default pool. */
-static TpsBufferPool *
-segment_budget_get_copies (const TpsSegmentBudget *budget)
-{
-  return budget->copies;
-}
-
 /* Returns the bytes of all segments that are charged now. */
 static gsize
 segment_budget_get_bytes (TpsSegmentBudget *budget)
@@ -81,13 +74,6 @@ segment_budget_get_bytes (TpsSegmentBudget *budget)
   n_bytes = budget->n_bytes;
   tps_mutex_unlock (&budget->lock);
   return n_bytes;
-}
-
-/* Returns the limit on the bytes of all segments of the connection. */
-static gsize
-segment_budget_get_max_bytes (const TpsSegmentBudget *budget)
-{
-  return budget->max_bytes;
 }
 
 static void
@@ -133,13 +119,6 @@ reserve_in_server (TpsSegmentBudget *budget, gsize n_bytes, GError **error)
   g_prefix_error (error, "a segment of %" G_GSIZE_FORMAT " bytes: ", n_bytes);
   give_back_one_in_process ();
   return FALSE;
-}
-
-static void
-release_in_server (TpsSegmentBudget *budget, gsize n_bytes)
-{
-  tps_budget_release (budget->all, n_bytes);
-  give_back_one_in_process ();
 }
 
 /* Must be called with the lock held. */
@@ -197,7 +176,8 @@ give_back (TpsSegmentBudget *budget, gsize n_bytes)
   budget->n_bytes -= n_bytes;
   budget->n_segments--;
   tps_mutex_unlock (&budget->lock);
-  release_in_server (budget, n_bytes);
+  tps_budget_release (budget->all, n_bytes);
+  give_back_one_in_process ();
 }
 
 TpsSegmentCharge *
@@ -404,7 +384,7 @@ tps_segment_registry_unref (TpsSegmentRegistry *registry)
 gsize
 tps_segment_registry_get_max_bytes (const TpsSegmentRegistry *registry)
 {
-  return segment_budget_get_max_bytes (registry->budgets[TPS_SEGMENT_MEMFD]);
+  return registry->budgets[TPS_SEGMENT_MEMFD]->max_bytes;
 }
 
 gsize
@@ -905,7 +885,7 @@ receive_resolve (TpsSharing *sharing, const TpsSharedSlice *slice, GError **erro
 static TpsBufferPool *
 receive_get_pool (TpsSharing *sharing)
 {
-  return segment_budget_get_copies (((Receive *) sharing)->registry->budgets[TPS_SEGMENT_MEMFD]);
+  return ((Receive *) sharing)->registry->budgets[TPS_SEGMENT_MEMFD]->copies;
 }
 
 TpsSharing *

@@ -50,16 +50,6 @@ tps_slab_init (TpsSlab *slab, gsize n_bytes)
 }
 
 static void
-add_chunk (TpsSlab *slab)
-{
-  Chunk *chunk = g_malloc (sizeof *chunk + slots_of_chunk (slab) * slot_bytes (slab));
-
-  *chunk = (Chunk) { .link = { .data = chunk } };
-  g_queue_push_head_link (&slab->roomy, &chunk->link);
-  slab->n_chunks++;
-}
-
-static void
 free_chunk (TpsSlab *slab, Chunk *chunk)
 {
   g_queue_unlink (&slab->roomy, &chunk->link);
@@ -82,7 +72,12 @@ tps_slab_take (TpsSlab *slab)
   Slot *slot;
 
   if (slab->roomy.head == NULL)
-    add_chunk (slab);
+    {
+      chunk = g_malloc (sizeof *chunk + slots_of_chunk (slab) * slot_bytes (slab));
+      *chunk = (Chunk) { .link = { .data = chunk } };
+      g_queue_push_head_link (&slab->roomy, &chunk->link);
+      slab->n_chunks++;
+    }
   chunk = slab->roomy.head->data;
   slot = chunk->free_slots;
   if (slot != NULL)

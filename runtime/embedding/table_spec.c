@@ -61,12 +61,6 @@ initializer_kind_name (TpsInitializerKind kind)
   return (guint) kind < G_N_ELEMENTS (kinds) ? kinds[kind].name : NULL;
 }
 
-static gdouble *
-value_of (TpsInitializer *initializer, gsize field)
-{
-  return &G_STRUCT_MEMBER (gdouble, initializer, fields[field].offset);
-}
-
 /* -- checks -- */
 
 /* Returns the largest finite value of a table's element type. */
@@ -89,7 +83,7 @@ resolve_field (TpsInitializer *initializer, gsize field, TpsDType dtype, const g
                GError **error)
 {
   const Kind *kind = &kinds[initializer->kind];
-  gdouble *value = value_of (initializer, field);
+  gdouble *value = &G_STRUCT_MEMBER (gdouble, initializer, fields[field].offset);
 
   if (!kind->is_used[field] && !isnan (*value) && *value != 0)
     return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %g, but %s has none", what,
@@ -345,12 +339,6 @@ is_name (const gchar *name)
   return TRUE;
 }
 
-static gboolean
-is_row_dtype (TpsDType dtype)
-{
-  return dtype == TPS_DTYPE_FLOAT32 || dtype == TPS_DTYPE_FLOAT16 || dtype == TPS_DTYPE_BFLOAT16;
-}
-
 const gchar *
 tps_rounding_name (TpsRounding rounding)
 {
@@ -393,7 +381,8 @@ check_fields (const TpsTableSpec *spec, GError **error)
     return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
                      "spec.durability: %d, expected NONE, INTERVAL or COMMIT",
                      (gint) spec->durability);
-  if (!is_row_dtype (spec->dtype))
+  if (spec->dtype != TPS_DTYPE_FLOAT32 && spec->dtype != TPS_DTYPE_FLOAT16
+      && spec->dtype != TPS_DTYPE_BFLOAT16)
     return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
                      "spec.dtype: %s (%d), expected FLOAT32, FLOAT16 or BFLOAT16",
                      tps_dtype_name (spec->dtype), (gint) spec->dtype);

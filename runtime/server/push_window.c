@@ -201,14 +201,6 @@ get_max_members (const TpsPushWindow *window, const Share *share)
   return share->tenant == NULL ? n : MAX (n / TPS_PUSH_TENANTS, 1);
 }
 
-/* Returns the limit of the clients of all shares, which leaves a quarter of the budget to
- * windows. */
-static gsize
-get_max_sum (const TpsPushWindow *window)
-{
-  return get_max_clients (window) * 3 / 2;
-}
-
 /* ---- clients --------------------------------------------------------------------------------- */
 
 static gboolean
@@ -379,7 +371,8 @@ has_room_for_client (TpsPushWindow *window, Share *share)
   if (share->n_clients >= max_members)
     forget_idle (window, &share->windows, idle_ns, FALSE);
   return share->n_clients < max_members
-         && (window->slots->len < get_max_sum (window)
+         /* The clients of all shares leave a quarter of the budget to windows. */
+         && (window->slots->len < get_max_clients (window) * 3 / 2
              || share->n_clients < MIN (MIN_MEMBERS, max_members / 8));
 }
 

@@ -255,19 +255,12 @@ grow_sparse_sum (TpsGradient *sum, gint64 n_sum, gint64 n_union, const Rows *row
   return TRUE;
 }
 
-/* Returns TRUE if `gradient` can become the sum in place. */
-static gboolean
-is_sum_already (const TpsGradient *gradient, const Rows *rows)
-{
-  return rows->sorted == NULL && rows->dtype == rows->sum_dtype && gradient->weight == 1
-         && gradient->values.buffer != NULL && tps_buffer_is_exclusive (gradient->values.buffer);
-}
-
 static gboolean
 begin_sparse_sum (TpsGradient *sum, TpsGradient *gradient, const Rows *rows, TpsBufferPool *buffers,
                   GError **error)
 {
-  if (is_sum_already (gradient, rows))
+  if (rows->sorted == NULL && rows->dtype == rows->sum_dtype && gradient->weight == 1
+      && gradient->values.buffer != NULL && tps_buffer_is_exclusive (gradient->values.buffer))
     {
       tps_tensor_move (&sum->indices, &gradient->indices);
       tps_tensor_move (&sum->values, &gradient->values);
@@ -547,15 +540,6 @@ block_of (const TpsTensor *tensor, const Block *block)
   return data == NULL ? NULL : data + block->offset * tps_dtype_size (tensor->shape.dtype);
 }
 
-static void
-hash_item (TpsFold *fold, guint i, const Block *block)
-{
-  if (fold->hashes[i] != NULL)
-    fold->hashes[i][block->index] = tps_digest_of_block (
-        block_of (&fold->items[i]->gradient.dense, block),
-        block->n_elems * tps_dtype_size (fold->reduction->dtype));
-}
-
 /* Adds the item to the sum. If `first` is not NULL, the sum begins with `first`. */
 static void
 add_item (TpsFold *fold, const TpsFoldItem *first, const TpsFoldItem *item, const Block *block)
@@ -587,7 +571,10 @@ visit_items (TpsFold *fold, const Block *block)
 
       if (item->gradient.kind != TPS_GRADIENT_DENSE)
         continue;
-      hash_item (fold, i, block);
+      if (fold->hashes[i] != NULL)
+        fold->hashes[i][block->index] = tps_digest_of_block (
+            block_of (&fold->items[i]->gradient.dense, block),
+            block->n_elems * tps_dtype_size (fold->reduction->dtype));
       if (!has_share (item) || fold->reduction->device_sum != NULL
           || (i == fold->first && fold->is_adopted))
         continue;

@@ -101,14 +101,6 @@ read_marker (TpsLogFolder *folder, GError **error)
 
 /* ---- contents of a folder -------------------------------------------------------------------- */
 
-static gboolean
-is_of_log (const gchar *name)
-{
-  return strcmp (name, TPS_LOG_MARKER) == 0 || strcmp (name, MARKER_NEW) == 0
-         || strcmp (name, TPS_LOG_LOCK) == 0 || tps_log_segment_number (name) != 0
-         || tps_disk_is_deleted_name (name);
-}
-
 /* A folder without a marker must be empty, except for files of an interrupted start. */
 static gboolean
 check_is_new (const TpsLogFolder *folder, const gchar *const *names, gboolean may_create,
@@ -165,7 +157,9 @@ add_segments (TpsLogFolder *folder, const gchar *const *names, GError **error)
     {
       guint64 number = tps_log_segment_number (*names);
 
-      if (!is_of_log (*names))
+      if (strcmp (*names, TPS_LOG_MARKER) != 0 && strcmp (*names, MARKER_NEW) != 0
+          && strcmp (*names, TPS_LOG_LOCK) != 0 && tps_log_segment_number (*names) == 0
+          && !tps_disk_is_deleted_name (*names))
         return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
                          "%s: %s does not belong to a log; move it elsewhere", folder->path,
                          *names);

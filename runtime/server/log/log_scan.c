@@ -262,7 +262,7 @@ static TpsSegmentVerdict
 judge_group (TpsSegmentReader *reader, gint64 lsn, GError **error)
 {
   g_autofree gchar *what = NULL;
-  gboolean is_lost;
+  gboolean is_lost = FALSE;
 
   if (!has_lost_sectors (reader, &is_lost, error))
     return TPS_SEGMENT_ERROR;
@@ -313,13 +313,6 @@ begin_group (TpsSegmentReader *reader, GError **error)
   return TPS_SEGMENT_RECORD;
 }
 
-static void
-enter_group (TpsSegmentReader *reader)
-{
-  reader->n_left = reader->group.n_records;
-  reader->offset = reader->group.offset + TPS_LOG_GROUP_HEADER;
-}
-
 static gboolean
 is_in_group (const TpsSegmentReader *reader, gsize n_bytes)
 {
@@ -355,7 +348,8 @@ tps_segment_reader_next (TpsSegmentReader *reader, gint64 lsn, GError **error)
 
       if (verdict != TPS_SEGMENT_RECORD)
         return verdict;
-      enter_group (reader);
+      reader->n_left = reader->group.n_records;
+      reader->offset = reader->group.offset + TPS_LOG_GROUP_HEADER;
     }
   body = read_body (reader, &failure);
   if (failure != NULL)

@@ -71,12 +71,6 @@ read_next (TpsReadAhead *ahead)
   tps_cond_broadcast (&ahead->changed);
 }
 
-static gboolean
-can_read (const TpsReadAhead *ahead)
-{
-  return ahead->next < ahead->n_blocks && ahead->next < ahead->current + N_BLOCKS;
-}
-
 static gpointer
 read_all (gpointer user_data)
 {
@@ -84,7 +78,7 @@ read_all (gpointer user_data)
 
   tps_mutex_lock (&ahead->lock);
   while (!ahead->is_end && ahead->next < ahead->n_blocks)
-    if (can_read (ahead))
+    if (ahead->next < ahead->n_blocks && ahead->next < ahead->current + N_BLOCKS)
       read_next (ahead);
     else
       tps_cond_wait (&ahead->changed, &ahead->lock);

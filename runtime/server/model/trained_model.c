@@ -391,12 +391,6 @@ take_slot (TpsModelScratch *scratch)
   return (guint) __builtin_ctz (free_slots);
 }
 
-static void
-release_slot (TpsModelScratch *scratch, guint slot)
-{
-  atomic_fetch_or (&scratch->free_slots, 1u << slot);
-}
-
 /* ---- an update ---- */
 
 /* Returns the number of blocks of an update, at least 1. */
@@ -560,7 +554,7 @@ tps_model_update_run (TpsModelUpdate *update, guint first_block, guint n_blocks)
   run_blocks (
       update, first_block, n_blocks,
       (gfloat *) (gpointer) (tps_buffer_get_data (scratch->memory) + slot * scratch->n_slot_bytes));
-  release_slot (scratch, slot);
+  atomic_fetch_or (&scratch->free_slots, 1u << slot);
 }
 
 static guint

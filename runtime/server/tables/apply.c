@@ -339,14 +339,6 @@ may_follow (const TpsApply *apply)
   return apply->n_steps == 1 && !step->is_left_out && step->table->row_store->may_follow (step);
 }
 
-/* Marks all tables of a row store: they do not take their steps. */
-static void
-skip (TpsApply *apply, const TpsRowStore *rows)
-{
-  for (guint s = 0; s < apply->n_steps; s++)
-    apply->tables[s].is_skipped |= apply->steps[s].table->row_store == rows;
-}
-
 /* Takes the steps of command `lsn`. Errors, only for tables on devices: DEVICE_LOST,
  * RESOURCE_EXHAUSTED; tables that did not take their step are marked in `apply->tables`. Blocks if
  * tables are on devices. */
@@ -364,7 +356,8 @@ apply_run (TpsApply *apply, gint64 lsn, GError **error)
       if (ok)
         ok = tps_row_stores[i]->run (apply, lsn, error);
       else
-        skip (apply, tps_row_stores[i]);
+        for (guint s = 0; s < apply->n_steps; s++)
+          apply->tables[s].is_skipped |= apply->steps[s].table->row_store == tps_row_stores[i];
     }
   return ok;
 }
@@ -452,25 +445,21 @@ set_partial_error (Push *push, gint64 steps)
       request->sequence, request->client, names->str);
 }
 
-static void
-leave_window (Push *push)
-{
-  TpsPushWindow *window = tps_table_store_get_pushes (push->store);
-  const TpsTablePush *request = &push->push;
-
-  if (push->error == NULL || push->steps != 0)
-    tps_push_window_end (window, request->client, request->sequence, push->steps,
-                         push->command.lsn);
-  else
-    tps_push_window_fail (window, request->client, request->sequence, push->error);
-}
-
 /* Ends a push whose `apply` is not initialised, or has been cleared. */
 static void
 end_unprepared (Push *push)
 {
   if (push->push.client != NULL)
-    leave_window (push);
+    {
+      TpsPushWindow *window = tps_table_store_get_pushes (push->store);
+      const TpsTablePush *request = &push->push;
+
+      if (push->error == NULL || push->steps != 0)
+        tps_push_window_end (window, request->client, request->sequence, push->steps,
+                             push->command.lsn);
+      else
+        tps_push_window_fail (window, request->client, request->sequence, push->error);
+    }
   push->done (push->user_data, push->error);
   g_clear_error (&push->error);
   g_free (push);
@@ -652,16 +641,6 @@ answer (Push *push)
   g_free (push);
 }
 
-static void
-answer_unavailable (Push *push)
-{
-  g_set_error (&push->error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-               "push %" G_GINT64_FORMAT " of client %s is being applied, and this server cannot "
-               "wait: it serves one connection at a time",
-               push->push.sequence, push->push.client);
-  answer (push);
-}
-
 /* Returns the earliest incarnation of the tables that the push names; 0 if one of them does not
  * exist. */
 static gint64
@@ -719,7 +698,14 @@ enter_window (Push *push)
     case TPS_PUSH_RUNNING:
       /* A push that may wait may already have been answered and freed. */
       if (!may_wait)
-        answer_unavailable (push);
+        {
+          g_set_error (&push->error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                       "push %" G_GINT64_FORMAT
+                       " of client %s is being applied, and this server cannot "
+                       "wait: it serves one connection at a time",
+                       push->push.sequence, push->push.client);
+          answer (push);
+        }
       break;
     case TPS_PUSH_REPEAT:
       if (steps != 0)
@@ -792,36 +778,6 @@ is_in_snapshot (TpsTableStore *store, const TpsCommand *command)
   return command->lsn <= tps_table_store_get_snapshot_lsn (store);
 }
 
-static gboolean
-fail_missing (const gchar *table, const TpsCommand *command, GError **error)
-{
-  return tps_fail (error, TPS_ERROR_NOT_FOUND,
-                   "record %" G_GINT64_FORMAT
-                   ": table %s does not exist, or has a different incarnation",
-                   command->lsn, table);
-}
-
-static gboolean
-replay_create (TpsTableStore *store, const TpsCommand *command, GError **error)
-{
-  gint64 present = tps_table_store_get_incarnation (store, command->create->name);
-
-  if (present >= command->lsn && is_in_snapshot (store, command))
-    return TRUE;
-  return tps_table_store_create (store, command->create, error);
-}
-
-static gboolean
-replay_drop (TpsTableStore *store, const TpsCommand *command, GError **error)
-{
-  gint64 present = tps_table_store_get_incarnation (store, command->drop);
-
-  TPS_PLANT ("drop-not-replayed", return TRUE);
-  if ((present == 0 || present > command->lsn) && is_in_snapshot (store, command))
-    return TRUE;
-  return tps_table_store_drop (store, command->drop, error);
-}
-
 /* Sets `dropped` to a set of the names of the record's tables that were dropped later; NULL if all
  * tables exist. The names are borrowed from the record. */
 static gboolean
@@ -835,7 +791,10 @@ find_dropped (TpsTableStore *store, const TpsCommand *command, GHashTable **drop
       if (tps_table_store_get_incarnation (store, table->name) == table->incarnation)
         continue;
       if (!is_in_snapshot (store, command))
-        return fail_missing (table->name, command, error);
+        return tps_fail (error, TPS_ERROR_NOT_FOUND,
+                         "record %" G_GINT64_FORMAT
+                         ": table %s does not exist, or has a different incarnation",
+                         command->lsn, table->name);
       if (*dropped == NULL)
         *dropped = g_hash_table_new (g_str_hash, g_str_equal);
       g_hash_table_add (*dropped, (gpointer) (guintptr) table->name);
@@ -934,9 +893,22 @@ replay (TpsTableStore *store, const TpsCommand *command, GError **error)
   switch (command->kind)
     {
     case TPS_COMMAND_CREATE_TABLE:
-      return replay_create (store, command, error);
+      {
+        gint64 present = tps_table_store_get_incarnation (store, command->create->name);
+
+        if (present >= command->lsn && is_in_snapshot (store, command))
+          return TRUE;
+        return tps_table_store_create (store, command->create, error);
+      }
     case TPS_COMMAND_DROP_TABLE:
-      return replay_drop (store, command, error);
+      {
+        gint64 present = tps_table_store_get_incarnation (store, command->drop);
+
+        TPS_PLANT ("drop-not-replayed", return TRUE);
+        if ((present == 0 || present > command->lsn) && is_in_snapshot (store, command))
+          return TRUE;
+        return tps_table_store_drop (store, command->drop, error);
+      }
     case TPS_COMMAND_APPLY_ROWS:
     case TPS_COMMAND_ASSIGN_ROWS:
     case TPS_COMMAND_APPLY_BAGS:

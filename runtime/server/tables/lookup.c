@@ -190,24 +190,21 @@ open_all (TpsLookup *lookup, const TpsBagQuery *queries, TpsTensor *outputs, GEr
 }
 
 static void
-count_lookup (const TpsOpenQuery *open, gint64 duration_ns)
-{
-  const TpsTableWork work = {
-    .n_rows = open->bags.n_indices,
-    .n_bytes = open->bags.n_bags * open->table->dim * sizeof (gfloat),
-    .duration_ns = duration_ns,
-  };
-
-  tps_table_numbers_add_lookup (open->table->numbers, &work);
-}
-
-static void
 count_lookups (const TpsLookup *lookup, gint64 began_ns)
 {
   gint64 duration_ns = tps_table_store_get_elapsed_ns (began_ns);
 
   for (guint i = 0; i < lookup->n_queries; i++)
-    count_lookup (&lookup->queries[i].open, duration_ns);
+    {
+      const TpsTableWork work = {
+        .n_rows = lookup->queries[i].open.bags.n_indices,
+        .n_bytes = lookup->queries[i].open.bags.n_bags * lookup->queries[i].open.table->dim
+                   * sizeof (gfloat),
+        .duration_ns = duration_ns,
+      };
+
+      tps_table_numbers_add_lookup (lookup->queries[i].open.table->numbers, &work);
+    }
 }
 
 gboolean

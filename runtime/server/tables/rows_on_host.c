@@ -274,19 +274,13 @@ may_follow (const TpsApplyStep *step)
   return tps_table_step_is_short (&step->host);
 }
 
-/* Returns the turn if the step may run in parallel with its neighbours, otherwise NULL. */
-static const TpsTurn *
-turn_beside_others (const TpsTurn *turn)
-{
-  return turn->ordered->may_follow ? turn : NULL;
-}
-
 static gboolean
 run_push (TpsApply *apply, gint64 lsn, G_GNUC_UNUSED GError **error)
 {
   for (guint s = 0; s < apply->n_steps; s++)
     if (is_mine (apply->steps[s].table) && !apply->tables[s].is_skipped)
-      tps_table_step_run (&apply->steps[s].host, lsn, turn_beside_others (&apply->turns[s]),
+      tps_table_step_run (&apply->steps[s].host, lsn,
+                          apply->turns[s].ordered->may_follow ? &apply->turns[s] : NULL,
                           tps_table_store_get_workers (apply->store));
   return TRUE;
 }

@@ -290,26 +290,6 @@ publish (TpsTableStore *store, TpsTable *table, GError **error)
   return change_finish (&creation, store, error);
 }
 
-/* Removes the name from `making` and wakes the threads that wait for it. */
-static void
-end_making (TpsTableStore *store, const gchar *name)
-{
-  tps_mutex_lock (&store->making_lock);
-  g_hash_table_remove (store->making, name);
-  tps_cond_broadcast (&store->made);
-  tps_mutex_unlock (&store->making_lock);
-}
-
-/* Sets missing fields to the defaults of the store. */
-static void
-fill_in (const TpsTableStore *store, TpsTableSpec *spec)
-{
-  if (spec->place.device[0] == '\0')
-    spec->place = store->place;
-  if (spec->durability == 0)
-    spec->durability = store->durability;
-}
-
 static gboolean
 check_durability (const TpsTableStore *store, const TpsTableSpec *spec, GError **error)
 {
@@ -339,12 +319,18 @@ tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError *
   if (present != NULL)
     return check_same (present, &resolved, error)
            && tps_sequencer_may_admit (store->sequencer, 0, error);
-  fill_in (store, &resolved);
+  if (resolved.place.device[0] == '\0')
+    resolved.place = store->place;
+  if (resolved.durability == 0)
+    resolved.durability = store->durability;
   table = make_table (store, &resolved, FALSE, error);
   if (table != NULL)
     trace_created (&resolved);
   ok = table != NULL && publish (store, table, error);
-  end_making (store, resolved.name);
+  tps_mutex_lock (&store->making_lock);
+  g_hash_table_remove (store->making, resolved.name);
+  tps_cond_broadcast (&store->made);
+  tps_mutex_unlock (&store->making_lock);
   return ok;
 }
 

@@ -230,12 +230,6 @@ bags_of (const Step *step, const Part *part)
   };
 }
 
-static gsize
-count_cells (const Step *step, const Part *part)
-{
-  return part->from->bags.n_bags * step->rows->dim;
-}
-
 /* Copies the gradient of a part to the device, as FLOAT32. */
 static void
 copy_gradient (const Step *step, const Part *part)
@@ -246,7 +240,7 @@ copy_gradient (const Step *step, const Part *part)
   gpointer received = dtype == TPS_DTYPE_FLOAT32
                           ? (gpointer) gradient
                           : tps_buffer_get_data (step->lane->memory) + part->received;
-  gsize n = count_cells (step, part);
+  gsize n = part->from->bags.n_bags * step->rows->dim;
 
   if (n == 0)
     return;
