@@ -23,21 +23,15 @@ tps_json_fail (TpsJsonReader *json, const gchar *problem)
     json->problem = problem;
 }
 
-static void
-skip_blanks (TpsJsonReader *json)
-{
-  while (json->at < json->n_bytes && json->text[json->at] != '\0'
-         && strchr (" \t\r\n", json->text[json->at]) != NULL)
-    json->at++;
-}
-
 /* Skips blanks, and returns the next character; 0 at the end of the text or after an error. */
 static gchar
 peek (TpsJsonReader *json)
 {
   if (json->problem != NULL)
     return 0;
-  skip_blanks (json);
+  while (json->at < json->n_bytes && json->text[json->at] != '\0'
+         && strchr (" \t\r\n", json->text[json->at]) != NULL)
+    json->at++;
   return json->at < json->n_bytes ? json->text[json->at] : 0;
 }
 

@@ -334,19 +334,6 @@ read_file (TpsJsonReader *json, GString *key, TpsManifestFile *file)
 }
 
 static void
-read_increments (TpsJsonReader *json, GString *key, TpsManifestTable *table)
-{
-  tps_json_begin_array (json);
-  while (tps_json_next_element (json))
-    {
-      TpsManifestFile file = { 0 };
-
-      read_file (json, key, &file);
-      tps_manifest_table_add_increment (table, &file);
-    }
-}
-
-static void
 read_table (TpsJsonReader *json, GString *key, TpsManifestTable *table)
 {
   tps_json_begin_object (json);
@@ -362,25 +349,22 @@ read_table (TpsJsonReader *json, GString *key, TpsManifestTable *table)
     else if (g_str_equal (key->str, "file"))
       read_file (json, key, &table->file);
     else if (g_str_equal (key->str, "increments"))
-      read_increments (json, key, table);
+      {
+        tps_json_begin_array (json);
+        while (tps_json_next_element (json))
+          {
+            TpsManifestFile file = { 0 };
+
+            read_file (json, key, &file);
+            tps_manifest_table_add_increment (table, &file);
+          }
+      }
     else
       tps_json_fail (json, "a table with an unknown member");
   if (json->problem == NULL
       && (table->file.name == NULL || table->spec.name == NULL || table->incarnation < 1
           || !tps_table_spec_resolve (&table->spec, NULL)))
     tps_json_fail (json, "an incomplete table");
-}
-
-static void
-read_tables (TpsJsonReader *json, GString *key, TpsManifest *manifest)
-{
-  tps_json_begin_array (json);
-  while (tps_json_next_element (json))
-    {
-      g_array_set_size (manifest->tables, manifest->tables->len + 1);
-      read_table (json, key,
-                  &g_array_index (manifest->tables, TpsManifestTable, manifest->tables->len - 1));
-    }
 }
 
 static void
@@ -497,24 +481,6 @@ read_model (TpsJsonReader *json, GString *key, TpsManifestModel *model)
 }
 
 static void
-read_version (TpsJsonReader *json)
-{
-  gint64 version = tps_json_read_i64 (json);
-
-  if (version != TPS_MANIFEST_VERSION)
-    tps_json_fail (json, version < TPS_MANIFEST_VERSION ? OTHER_VERSION ("older")
-                                                        : OTHER_VERSION ("newer"));
-}
-
-static void
-read_format (TpsJsonReader *json, GString *text)
-{
-  tps_json_read_string (json, text);
-  if (!g_str_equal (text->str, FORMAT))
-    tps_json_fail (json, "not the manifest of a snapshot");
-}
-
-static void
 read_manifest (TpsJsonReader *json, GString *key, TpsManifest *manifest)
 {
   gboolean has_format = FALSE;
@@ -524,11 +490,19 @@ read_manifest (TpsJsonReader *json, GString *key, TpsManifest *manifest)
   while (tps_json_next_member (json, key))
     if (g_str_equal (key->str, "format"))
       {
-        read_format (json, key);
+        tps_json_read_string (json, key);
+        if (!g_str_equal (key->str, FORMAT))
+          tps_json_fail (json, "not the manifest of a snapshot");
         has_format = TRUE;
       }
     else if (g_str_equal (key->str, "version"))
-      read_version (json);
+      {
+        gint64 version = tps_json_read_i64 (json);
+
+        if (version != TPS_MANIFEST_VERSION)
+          tps_json_fail (json, version < TPS_MANIFEST_VERSION ? OTHER_VERSION ("older")
+                                                              : OTHER_VERSION ("newer"));
+      }
     else if (g_str_equal (key->str, "lsn"))
       manifest->lsn = read_count (json);
     else if (g_str_equal (key->str, "end_lsn"))
@@ -544,7 +518,16 @@ read_manifest (TpsJsonReader *json, GString *key, TpsManifest *manifest)
     else if (g_str_equal (key->str, "time_ms"))
       manifest->moment.time_ms = read_count (json);
     else if (g_str_equal (key->str, "tables"))
-      read_tables (json, key, manifest);
+      {
+        tps_json_begin_array (json);
+        while (tps_json_next_element (json))
+          {
+            g_array_set_size (manifest->tables, manifest->tables->len + 1);
+            read_table (
+                json, key,
+                &g_array_index (manifest->tables, TpsManifestTable, manifest->tables->len - 1));
+          }
+      }
     else if (g_str_equal (key->str, "table_pushes"))
       read_file (json, key, &manifest->table_pushes);
     else if (g_str_equal (key->str, "model"))

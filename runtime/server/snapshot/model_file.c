@@ -300,13 +300,6 @@ read_state (TpsModelCapture *capture, TpsDisk *disk, const gchar *folder,
   return capture->state != NULL;
 }
 
-static gboolean
-fail_versions (const gchar *folder, GError **error)
-{
-  return tps_fail (error, TPS_ERROR_ABORTED,
-                   "%s: the manifest has more versions of the model than are kept", folder);
-}
-
 gboolean
 tps_model_files_read (TpsModelCapture *capture, TpsDisk *disk, const gchar *folder,
                       const TpsManifestModel *model, TpsSnapshotPace *pace, GError **error)
@@ -316,7 +309,8 @@ tps_model_files_read (TpsModelCapture *capture, TpsDisk *disk, const gchar *fold
   if (model->incarnation == 0)
     return TRUE;
   if (model->versions->len > G_N_ELEMENTS (capture->versions))
-    return fail_versions (folder, error);
+    return tps_fail (error, TPS_ERROR_ABORTED,
+                     "%s: the manifest has more versions of the model than are kept", folder);
   capture->optimizer = model->optimizer;
   memcpy (capture->beginning.bytes, model->beginning, sizeof model->beginning);
   capture->answers = g_array_new (FALSE, FALSE, sizeof (TpsModelAnswer));

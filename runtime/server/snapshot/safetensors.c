@@ -13,17 +13,217 @@
 
 #include <string.h>
 
-#include "runtime/server/snapshot/json_reader.h"
-#include "runtime/server/snapshot/npy.h"
-#include "runtime/server/snapshot/write_behind.h"
-#include "runtime/server/log/read_ahead.h"
 #include "runtime/base/crc32c.h"
 #include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+#include "runtime/base/thread.h"
+#include "runtime/server/log/disk.h"
+#include "runtime/server/log/read_ahead.h"
+#include "runtime/server/snapshot/json_reader.h"
+#include "runtime/server/snapshot/npy.h"
 
 #define BLOCK ((gint64) TPS_DISK_BLOCK)
 
 /* The maximum value of an unknown dimension, for elements of at most 8 bytes. */
 #define MAX_UNKNOWN_DIM ((gint64) 1 << 56)
+
+/* ---- writing by threads ---------------------------------------------------------------------- */
+
+/* Writes to one file, with threads of its own, so that the caller can prepare the next piece during
+ * the writes. There is one thread for each concurrent write that the disk supports, at most four.
+ * Memory: at most BEHIND_BLOCKS blocks of BEHIND_BYTES.
+ *
+ * Thread: one at a time.
+ */
+
+#define BEHIND_BYTES ((gsize) 2 << 20)
+#define BEHIND_BLOCKS 8
+
+#define MAX_THREADS 4
+
+typedef struct
+{
+  guint8 *block;
+  gsize n_bytes;
+  gint64 offset;
+} Write;
+
+typedef struct
+{
+  TpsDiskFile *file;
+  guint n_threads;
+  TpsThread threads[MAX_THREADS];
+
+  TpsMutex lock; /* guards the following */
+  TpsCond changed;
+  /* [n_free]: the free blocks; a block is allocated when it is first needed */
+  guint8 *blocks[BEHIND_BLOCKS];
+  guint n_free, n_made;       /* free blocks, allocated blocks */
+  Write queue[BEHIND_BLOCKS]; /* a ring that begins at `first` */
+  guint first, n_queued;
+  guint n_writing; /* writes in progress */
+  gboolean is_end; /* the threads end when the queue is empty */
+  GError *error;
+} WriteBehind;
+
+/* Removes the first write from the queue, and does it unless an earlier write has failed. The lock
+ * is held, but is released during the write. */
+static void
+write_first (WriteBehind *behind)
+{
+  Write write = behind->queue[behind->first];
+  gboolean has_failed = behind->error != NULL;
+  GError *error = NULL;
+
+  behind->first = (behind->first + 1) % BEHIND_BLOCKS;
+  behind->n_queued--;
+  behind->n_writing++;
+  tps_mutex_unlock (&behind->lock);
+  if (!has_failed)
+    behind->file->disk->write (behind->file, write.block, write.n_bytes, write.offset, FALSE,
+                               &error);
+  tps_mutex_lock (&behind->lock);
+  behind->n_writing--;
+  if (behind->error == NULL)
+    behind->error = error;
+  else
+    g_clear_error (&error);
+  behind->blocks[behind->n_free++] = write.block;
+  tps_cond_broadcast (&behind->changed);
+}
+
+static gpointer
+write_all (gpointer user_data)
+{
+  WriteBehind *behind = user_data;
+
+  tps_mutex_lock (&behind->lock);
+  while (behind->n_queued > 0 || !behind->is_end)
+    if (behind->n_queued > 0)
+      write_first (behind);
+    else
+      tps_cond_wait (&behind->changed, &behind->lock);
+  tps_mutex_unlock (&behind->lock);
+  return NULL;
+}
+
+/* Waits for the queued writes, and frees. All blocks must have been submitted or returned. */
+static void
+write_behind_free (WriteBehind *behind)
+{
+  tps_mutex_lock (&behind->lock);
+  behind->is_end = TRUE;
+  tps_cond_broadcast (&behind->changed);
+  tps_mutex_unlock (&behind->lock);
+  for (guint i = 0; i < behind->n_threads; i++)
+    tps_sync_check (pthread_join (behind->threads[i], NULL));
+  for (guint i = 0; i < behind->n_free; i++)
+    g_aligned_free (behind->blocks[i]);
+  g_clear_error (&behind->error);
+  tps_cond_clear (&behind->changed);
+  tps_mutex_clear (&behind->lock);
+  g_free (behind);
+}
+
+/* Starts the threads. `file` is borrowed, and must not be used for anything else until
+ * write_behind_free(). Errors: RESOURCE_EXHAUSTED (no thread). */
+static WriteBehind *
+write_behind_new (TpsDiskFile *file, GError **error)
+{
+  WriteBehind *behind = g_new0 (WriteBehind, 1);
+  guint n_threads = CLAMP (file->disk->n_writers, 1, MAX_THREADS);
+  GError *failure = NULL;
+
+  behind->file = file;
+  tps_mutex_init (&behind->lock);
+  tps_cond_init (&behind->changed);
+  while (behind->n_threads < n_threads
+         && tps_thread_start (&behind->threads[behind->n_threads], "tps-write", write_all, behind,
+                              &failure))
+    behind->n_threads++;
+  if (behind->n_threads == 0)
+    {
+      g_propagate_error (error, failure);
+      write_behind_free (behind);
+      return NULL;
+    }
+  g_clear_error (&failure); /* one thread suffices */
+  return behind;
+}
+
+/* Returns a block of BEHIND_BYTES, aligned for direct writes, with undefined contents.
+ * The caller must submit or return it. Waits until a block is free, so the caller must hold fewer
+ * than BEHIND_BLOCKS. */
+static guint8 *
+write_behind_take (WriteBehind *behind)
+{
+  guint8 *block;
+
+  tps_mutex_lock (&behind->lock);
+  if (behind->n_free == 0 && behind->n_made < BEHIND_BLOCKS)
+    {
+      behind->blocks[behind->n_free++] = g_aligned_alloc (1, BEHIND_BYTES, TPS_DISK_BLOCK);
+      behind->n_made++;
+    }
+  while (behind->n_free == 0)
+    tps_cond_wait (&behind->changed, &behind->lock);
+  block = behind->blocks[--behind->n_free];
+  tps_mutex_unlock (&behind->lock);
+  return block;
+}
+
+/* Queues the write of the first `n_bytes` of a block, which the caller must not use any more.
+ * Writes may take place in any order. After a failure, later blocks are not written. */
+static void
+write_behind_submit (WriteBehind *behind, guint8 *block, gsize n_bytes, gint64 offset)
+{
+  tps_mutex_lock (&behind->lock);
+  behind->queue[(behind->first + behind->n_queued++) % BEHIND_BLOCKS] = (Write) { block, n_bytes,
+                                                                                  offset };
+  tps_cond_broadcast (&behind->changed);
+  tps_mutex_unlock (&behind->lock);
+}
+
+/* Returns a block without a write. */
+static void
+write_behind_return (WriteBehind *behind, guint8 *block)
+{
+  tps_mutex_lock (&behind->lock);
+  behind->blocks[behind->n_free++] = block;
+  tps_cond_broadcast (&behind->changed);
+  tps_mutex_unlock (&behind->lock);
+}
+
+/* Returns TRUE if a write has failed. Does not wait. */
+static gboolean
+write_behind_has_failed (WriteBehind *behind)
+{
+  gboolean has_failed;
+
+  tps_mutex_lock (&behind->lock);
+  has_failed = behind->error != NULL;
+  tps_mutex_unlock (&behind->lock);
+  return has_failed;
+}
+
+/* Waits for the queued writes. Errors: the first error of the disk. */
+static gboolean
+write_behind_drain (WriteBehind *behind, GError **error)
+{
+  GError *failure;
+
+  tps_mutex_lock (&behind->lock);
+  while (behind->n_queued > 0 || behind->n_writing > 0)
+    tps_cond_wait (&behind->changed, &behind->lock);
+  failure = behind->error != NULL ? g_error_copy (behind->error) : NULL;
+  tps_mutex_unlock (&behind->lock);
+  if (failure == NULL)
+    return TRUE;
+  g_propagate_error (error, failure);
+  return FALSE;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* A tensor that is being written. */
 typedef struct
@@ -47,7 +247,7 @@ typedef struct
 struct TpsSafetensorsWriter
 {
   TpsDiskFile *file;
-  TpsWriteBehind *behind;
+  WriteBehind *behind;
   GString *metadata; /* members of the JSON object, each after a comma */
   GArray *parts;     /* of Part */
   GHashTable *edges; /* a set of Edge, by `at` */
@@ -149,11 +349,11 @@ tps_safetensors_writer_free (TpsSafetensorsWriter *writer)
       Part *part = &g_array_index (writer->parts, Part, i);
 
       if (part->block != NULL)
-        tps_write_behind_return (writer->behind, part->block);
+        write_behind_return (writer->behind, part->block);
       g_free (part->tensor.name);
     }
   if (writer->behind != NULL)
-    tps_write_behind_free (writer->behind);
+    write_behind_free (writer->behind);
   writer->file->disk->close (writer->file);
   g_array_unref (writer->parts);
   g_hash_table_unref (writer->edges);
@@ -286,14 +486,6 @@ place_parts (TpsSafetensorsWriter *writer, gint64 begin)
     }
 }
 
-/* Reserves the length of the file. Several writes can run at the same time only if the file does
- * not grow. */
-static gboolean
-reserve (TpsSafetensorsWriter *writer, gint64 end, GError **error)
-{
-  return writer->file->disk->preallocate (writer->file, (end + BLOCK - 1) / BLOCK * BLOCK, error);
-}
-
 gboolean
 tps_safetensors_writer_begin (TpsSafetensorsWriter *writer, GError **error)
 {
@@ -319,9 +511,12 @@ tps_safetensors_writer_begin (TpsSafetensorsWriter *writer, GError **error)
                      "a file of %u tensors: its header would have %" G_GINT64_FORMAT
                      " bytes, safetensors allows %d",
                      writer->parts->len, n_bytes, TPS_SAFETENSORS_MAX_HEADER);
-  if (!is_open && !reserve (writer, last->end, error))
+  /* Several writes can run at the same time only if the file does not grow. */
+  if (!is_open
+      && !writer->file->disk->preallocate (writer->file, (last->end + BLOCK - 1) / BLOCK * BLOCK,
+                                           error))
     return FALSE;
-  writer->behind = tps_write_behind_new (writer->file, error);
+  writer->behind = write_behind_new (writer->file, error);
   return writer->behind != NULL;
 }
 
@@ -329,10 +524,10 @@ tps_safetensors_writer_begin (TpsSafetensorsWriter *writer, GError **error)
 static void
 write_edge (TpsSafetensorsWriter *writer, Edge *edge)
 {
-  guint8 *block = tps_write_behind_take (writer->behind);
+  guint8 *block = write_behind_take (writer->behind);
 
   memcpy (block, edge->data, sizeof edge->data);
-  tps_write_behind_submit (writer->behind, block, sizeof edge->data, edge->at);
+  write_behind_submit (writer->behind, block, sizeof edge->data, edge->at);
 }
 
 static void
@@ -358,7 +553,7 @@ append_to_edge (TpsSafetensorsWriter *writer, gint64 at, gconstpointer data, gsi
 static void
 submit_block (TpsSafetensorsWriter *writer, Part *part)
 {
-  tps_write_behind_submit (writer->behind, part->block, part->n_filled, part->block_at);
+  write_behind_submit (writer->behind, part->block, part->n_filled, part->block_at);
   part->block = NULL;
 }
 
@@ -370,15 +565,15 @@ append_to_block (TpsSafetensorsWriter *writer, Part *part, gint64 inner_end, con
 {
   if (part->block == NULL)
     {
-      part->block = tps_write_behind_take (writer->behind);
+      part->block = write_behind_take (writer->behind);
       part->block_at = part->at;
       part->n_filled = 0;
     }
   n_bytes = MIN (n_bytes, (gsize) (inner_end - part->at));
-  n_bytes = MIN (n_bytes, TPS_WRITE_BEHIND_BYTES - part->n_filled);
+  n_bytes = MIN (n_bytes, BEHIND_BYTES - part->n_filled);
   memcpy (part->block + part->n_filled, data, n_bytes);
   part->n_filled += n_bytes;
-  if (part->n_filled == TPS_WRITE_BEHIND_BYTES || part->at + (gint64) n_bytes == inner_end)
+  if (part->n_filled == BEHIND_BYTES || part->at + (gint64) n_bytes == inner_end)
     submit_block (writer, part);
   return n_bytes;
 }
@@ -413,7 +608,7 @@ tps_safetensors_writer_append (TpsSafetensorsWriter *writer, guint tensor, gcons
       next += n;
       n_bytes -= n;
     }
-  return !tps_write_behind_has_failed (writer->behind);
+  return !write_behind_has_failed (writer->behind);
 }
 
 /* Sets the length of the last tensor, if it was unknown, to the number of appended elements. */
@@ -456,12 +651,12 @@ write_header (TpsSafetensorsWriter *writer, guint32 *crc32c)
     g_string_append_c (json, ' ');
   for (gint64 at = 0; at < writer->data_begin; at += n_now)
     {
-      guint8 *block = tps_write_behind_take (writer->behind);
+      guint8 *block = write_behind_take (writer->behind);
 
-      n_now = MIN (writer->data_begin - at, (gint64) TPS_WRITE_BEHIND_BYTES);
+      n_now = MIN (writer->data_begin - at, (gint64) BEHIND_BYTES);
       memcpy (block, json->str + at, (gsize) n_now);
       crc = tps_crc32c (crc, block, (gsize) n_now);
-      tps_write_behind_submit (writer->behind, block, (gsize) n_now, at);
+      write_behind_submit (writer->behind, block, (gsize) n_now, at);
     }
   g_string_free (json, TRUE);
   if (crc32c != NULL)
@@ -483,7 +678,7 @@ tps_safetensors_writer_finish (TpsSafetensorsWriter *writer, guint64 *n_bytes,
   while (g_hash_table_iter_next (&edges, &edge, NULL))
     write_edge (writer, edge);
   write_header (writer, header_crc32c);
-  if (!tps_write_behind_drain (writer->behind, error) || !disk->truncate (writer->file, end, error)
+  if (!write_behind_drain (writer->behind, error) || !disk->truncate (writer->file, end, error)
       || !disk->sync (writer->file, error))
     return FALSE;
   if (n_bytes != NULL)
