@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/server/log/log_records.h"
+#include "tests/runtime/server/log/log_records.h"
 
 #include <string.h>
 
