@@ -227,7 +227,7 @@ remove_records (const Program *program, TpsDisk *disk, gint64 last_lsn, GError *
       data = tps_data_folder_open (disk, above, error);
       if (data == NULL)
         return FALSE;
-      needed_lsn = tps_data_folder_get_lsn (data);
+      needed_lsn = data->lsn;
       if (!tps_data_folder_lower (data, last_lsn, error))
         return FALSE;
     }

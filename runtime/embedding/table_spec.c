@@ -352,20 +352,6 @@ tps_rounding_name (TpsRounding rounding)
   return NULL;
 }
 
-/* Must be called after the check of the dtype. */
-static gboolean
-check_rounding (const TpsTableSpec *spec, GError **error)
-{
-  if (spec->rounding != 0 && tps_rounding_name (spec->rounding) == NULL)
-    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
-                     "spec.rounding: %d, expected NEAREST or STOCHASTIC", (gint) spec->rounding);
-  if (spec->rounding == TPS_ROUNDING_STOCHASTIC && spec->dtype == TPS_DTYPE_FLOAT32)
-    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
-                     "spec.rounding: STOCHASTIC, but rows of FLOAT32 are not rounded; expected "
-                     "NEAREST, or spec.dtype FLOAT16 or BFLOAT16");
-  return TRUE;
-}
-
 static gboolean
 check_fields (const TpsTableSpec *spec, GError **error)
 {
@@ -386,7 +372,14 @@ check_fields (const TpsTableSpec *spec, GError **error)
     return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
                      "spec.dtype: %s (%d), expected FLOAT32, FLOAT16 or BFLOAT16",
                      tps_dtype_name (spec->dtype), (gint) spec->dtype);
-  return check_rounding (spec, error);
+  if (spec->rounding != 0 && tps_rounding_name (spec->rounding) == NULL)
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "spec.rounding: %d, expected NEAREST or STOCHASTIC", (gint) spec->rounding);
+  if (spec->rounding == TPS_ROUNDING_STOCHASTIC && spec->dtype == TPS_DTYPE_FLOAT32)
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "spec.rounding: STOCHASTIC, but rows of FLOAT32 are not rounded; expected "
+                     "NEAREST, or spec.dtype FLOAT16 or BFLOAT16");
+  return TRUE;
 }
 
 static gboolean

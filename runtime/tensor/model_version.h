@@ -32,7 +32,6 @@ TpsModelVersion *tps_model_version_new (gint64 version, guint n_parameters);
 TpsModelVersion *tps_model_version_ref (TpsModelVersion *model);
 void tps_model_version_unref (TpsModelVersion *model);
 
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsNamedTensor, tps_named_tensor_clear)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsModelVersion, tps_model_version_unref)
 
 G_END_DECLS

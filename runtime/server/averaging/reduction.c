@@ -431,16 +431,6 @@ needs_output (const TpsFold *fold)
                                        : reduction->sum.dense.shape.dtype != reduction->dtype;
 }
 
-static void
-allocate_hashes (TpsFold *fold)
-{
-  fold->hashes = g_new0 (TpsDigest *, fold->n_items);
-  for (guint i = 0; i < fold->n_items; i++)
-    if (!fold->items[i]->has_digest && fold->items[i]->gradient.kind == TPS_GRADIENT_DENSE
-        && !is_there (fold->items[i]))
-      fold->hashes[i] = g_new (TpsDigest, fold->n_blocks);
-}
-
 static gboolean
 begin_dense (TpsFold *fold, GError **error)
 {
@@ -455,7 +445,11 @@ begin_dense (TpsFold *fold, GError **error)
       && !allocate_sum (&fold->output, &fold->shape,
                         choose_pool (reduction, &fold->items[0]->gradient), error))
     return FALSE;
-  allocate_hashes (fold);
+  fold->hashes = g_new0 (TpsDigest *, fold->n_items);
+  for (guint i = 0; i < fold->n_items; i++)
+    if (!fold->items[i]->has_digest && fold->items[i]->gradient.kind == TPS_GRADIENT_DENSE
+        && !is_there (fold->items[i]))
+      fold->hashes[i] = g_new (TpsDigest, fold->n_blocks);
   return TRUE;
 }
 

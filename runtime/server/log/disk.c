@@ -554,6 +554,19 @@ tps_disk_is_deleted_name (const gchar *name)
 }
 
 gboolean
+tps_disk_write_text (TpsDisk *disk, const gchar *path, const gchar *text, GError **error)
+{
+  TpsDiskFile *file = disk->open (disk, path, TPS_DISK_CREATE, error);
+  gboolean ok;
+
+  if (file == NULL)
+    return FALSE;
+  ok = disk->write (file, text, strlen (text), 0, TRUE, error);
+  disk->close (file);
+  return ok;
+}
+
+gboolean
 tps_disk_discard (TpsDisk *disk, const gchar *path, GError **error)
 {
   return disk->discard != NULL ? disk->discard (disk, path, error)

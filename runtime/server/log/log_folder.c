@@ -20,20 +20,6 @@ path_of (const TpsLogFolder *folder, const gchar *name)
 }
 
 static gboolean
-write_file (TpsLogFolder *folder, const gchar *path, const gchar *text, GError **error)
-{
-  TpsDisk *disk = folder->disk;
-  TpsDiskFile *file = disk->open (disk, path, TPS_DISK_CREATE, error);
-  gboolean is_written;
-
-  if (file == NULL)
-    return FALSE;
-  is_written = disk->write (file, text, strlen (text), 0, TRUE, error);
-  disk->close (file);
-  return is_written;
-}
-
-static gboolean
 write_marker (TpsLogFolder *folder, const gchar *id, GError **error)
 {
   TpsDisk *disk = folder->disk;
@@ -47,7 +33,8 @@ write_marker (TpsLogFolder *folder, const gchar *id, GError **error)
   /* An interrupted start may have left this file. The error is ignored, because usually the file
    * does not exist. */
   tps_disk_discard_all (disk, path_new, NULL);
-  return write_file (folder, path_new, text, error) && disk->rename (disk, path_new, path, error)
+  return tps_disk_write_text (disk, path_new, text, error)
+         && disk->rename (disk, path_new, path, error)
          && disk->sync_folder (disk, folder->path, error);
 }
 

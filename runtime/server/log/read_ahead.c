@@ -161,16 +161,6 @@ wait_for_block (TpsReadAhead *ahead, GError **error)
   return data;
 }
 
-static void
-release_block (TpsReadAhead *ahead)
-{
-  tps_mutex_lock (&ahead->lock);
-  ahead->blocks[ahead->current % N_BLOCKS].is_ready = FALSE;
-  ahead->current++;
-  tps_cond_broadcast (&ahead->changed);
-  tps_mutex_unlock (&ahead->lock);
-}
-
 gboolean
 tps_read_ahead_read (TpsReadAhead *ahead, gpointer data, gsize n_bytes, GError **error)
 {
@@ -190,7 +180,13 @@ tps_read_ahead_read (TpsReadAhead *ahead, gpointer data, gsize n_bytes, GError *
       to += n;
       n_bytes -= n;
       if (at + n == TPS_READ_AHEAD_BYTES)
-        release_block (ahead);
+        {
+          tps_mutex_lock (&ahead->lock);
+          ahead->blocks[ahead->current % N_BLOCKS].is_ready = FALSE;
+          ahead->current++;
+          tps_cond_broadcast (&ahead->changed);
+          tps_mutex_unlock (&ahead->lock);
+        }
     }
   return TRUE;
 }

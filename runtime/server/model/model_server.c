@@ -428,8 +428,8 @@ admit_init (TpsModelServer *server, const TpsTrainedModel *model)
 {
   TpsModelCommand *command = command_new (server, TPS_COMMAND_INIT_MODEL);
 
-  command->version = tps_model_version_ref (tps_trained_model_get_newest (model));
-  command->optimizer = *tps_trained_model_get_optimizer (model);
+  command->version = tps_model_version_ref (model->newest);
+  command->optimizer = *&model->optimizer;
   command->command.model = (TpsCommandModel) { command->version->n_parameters,
                                                command->version->parameters, &command->optimizer };
   return admit (server, command);
@@ -572,7 +572,7 @@ replay_update (TpsModelServer *server, const TpsCommand *replayed, GError **erro
   tps_model_update_run (&update, 0, update.n_blocks);
   tps_mutex_lock (&server->shell.lock);
   tps_model_update_end (&update);
-  newest = tps_trained_model_get_newest (server->model);
+  newest = server->model->newest;
   tps_updating_skip_version (server->updating);
   if (n_known > 0)
     tps_kept_versions_add (&server->kept, newest, known, n_known, dropped);
@@ -980,7 +980,7 @@ install (TpsModelServer *server, TpsModelStep *step, GPtrArray *dropped)
   tps_model_update_end (&step->arithmetic);
   if (!is_current)
     return NULL;
-  newest = tps_trained_model_get_newest (server->model);
+  newest = server->model->newest;
   tps_kept_versions_add (&server->kept, newest, job->trainers, job->n_took_part, dropped);
   now_ns = tps_clock_now_ns ();
   /* The spans must be complete before calls are answered, because callers may read them. */
@@ -1007,7 +1007,7 @@ give_model (TpsModelServer *server, TpsUpdateTicket *answered)
       {
         TpsModelCall *call = call_of (ticket);
 
-        call->model = tps_model_version_ref (tps_trained_model_get_newest (server->model));
+        call->model = tps_model_version_ref (server->model->newest);
         call->lsn = server->lsn;
       }
 }
@@ -1162,7 +1162,7 @@ set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
     refusal = new_shut_down_error ();
   else if (server->model == NULL)
     {
-      const TpsModelVersion *first = tps_trained_model_get_newest (model);
+      const TpsModelVersion *first = model->newest;
 
       tps_updating_set_model (server->updating, first->parameters, first->n_parameters);
       command = admit_init (server, model);
@@ -1220,7 +1220,7 @@ tps_model_server_get_model (TpsModelServer *server, GError **error)
   else if (server->model == NULL)
     refusal = tps_updating_new_no_model_error ();
   else
-    model = tps_model_version_ref (tps_trained_model_get_newest (server->model));
+    model = tps_model_version_ref (server->model->newest);
   tps_mutex_unlock (&server->shell.lock);
   if (refusal != NULL)
     g_propagate_error (error, refusal);

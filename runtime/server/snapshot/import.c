@@ -44,8 +44,7 @@ typedef struct
 static gboolean
 fail (const Source *source, const gchar *problem, GError **error)
 {
-  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: %s",
-                   tps_safetensors_reader_get_path (source->file), problem);
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: %s", source->file->path, problem);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -188,8 +187,7 @@ fail_twice (const Import *import, const Source *source, gint64 row, GError **err
       other = g_array_index (import->origins, Origin, i).path;
   return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
                    "table %s: row %" G_GINT64_FORMAT " is in %s and in %s; leave out one of them",
-                   import->table->spec.name, row, other,
-                   tps_safetensors_reader_get_path (source->file));
+                   import->table->spec.name, row, other, source->file->path);
 }
 
 /* Converts the rows of a piece, and stores those that are in the table's shard. Only an increment
@@ -304,7 +302,7 @@ static gboolean
 check_size (const Import *import, const Source *source, const TpsSafetensor *tensor, GError **error)
 {
   const TpsTableSpec *spec = &import->table->spec;
-  const gchar *path = tps_safetensors_reader_get_path (source->file);
+  const gchar *path = source->file->path;
   gint64 rows = source->shard.rows;
 
   if (tensor->dims[1] != spec->dim)
@@ -391,7 +389,7 @@ read_spec (Import *import, Source *source, GError **error)
     return TRUE;
   tps_json_reader_init (&json, text, strlen (text));
   tps_table_spec_read_json (&json, &source->spec);
-  if (!tps_json_end (&json, tps_safetensors_reader_get_path (source->file), error)
+  if (!tps_json_end (&json, source->file->path, error)
       || !tps_table_spec_resolve (&source->spec, error))
     return FALSE;
   source->has_spec = TRUE;
@@ -420,7 +418,7 @@ find_ids (Source *source, GError **error)
 static gboolean
 import_file (Import *import, const gchar *path, GError **error)
 {
-  TpsBudget *budget = tps_table_store_get_budget (import->import->into);
+  TpsBudget *budget = import->import->into->budget;
   Source source = { 0 };
   gboolean ok;
 
@@ -462,7 +460,7 @@ TpsTable *
 tps_table_import_read (const TpsTableImport *import, const TpsTableSpec *spec, GError **error)
 {
   g_auto (TpsTableSpec) resolved = { 0 };
-  g_auto (TpsCharge) charge = { tps_table_store_get_budget (import->into), 0 };
+  g_auto (TpsCharge) charge = { import->into->budget, 0 };
   g_autoptr (TpsTable) table = NULL;
   g_autoptr (GArray) origins = g_array_new (FALSE, FALSE, sizeof (Origin));
   g_autofree guint8 *has_row = NULL;
@@ -486,7 +484,7 @@ tps_table_import_read (const TpsTableImport *import, const TpsTableSpec *spec, G
 static gboolean
 publish (const TpsTableImport *import, TpsTable *table, GError **error)
 {
-  TpsSequencer *sequencer = tps_table_store_get_sequencer (import->into);
+  TpsSequencer *sequencer = import->into->sequencer;
 
   table->incarnation = tps_sequencer_get_lsn (sequencer) + 1;
   tps_table_set_progress (table, (TpsTableProgress) { table->incarnation, table->n_steps });

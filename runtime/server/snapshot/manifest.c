@@ -254,19 +254,6 @@ tps_manifest_to_text (const TpsManifest *manifest)
   return json;
 }
 
-static gboolean
-write_text (const GString *text, TpsDisk *disk, const gchar *path, GError **error)
-{
-  TpsDiskFile *file = disk->open (disk, path, TPS_DISK_CREATE, error);
-  gboolean ok;
-
-  if (file == NULL)
-    return FALSE;
-  ok = disk->write (file, text->str, text->len, 0, TRUE, error);
-  disk->close (file);
-  return ok;
-}
-
 /* Syncs the names of all files before the manifest gets its name. A manifest therefore never refers
  * to files that a power cut has removed. */
 gboolean
@@ -275,7 +262,8 @@ tps_manifest_write (const TpsManifest *manifest, TpsDisk *disk, const gchar *fol
   g_autofree gchar *temporary = g_build_filename (folder, TEMPORARY_NAME, NULL);
   g_autofree gchar *path = g_build_filename (folder, TPS_MANIFEST_NAME, NULL);
   GString *text = tps_manifest_to_text (manifest);
-  gboolean ok = write_text (text, disk, temporary, error) && disk->sync_folder (disk, folder, error)
+  gboolean ok = tps_disk_write_text (disk, temporary, text->str, error)
+                && disk->sync_folder (disk, folder, error)
                 && disk->rename (disk, temporary, path, error)
                 && disk->sync_folder (disk, folder, error);
 

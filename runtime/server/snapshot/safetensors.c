@@ -184,16 +184,6 @@ write_behind_submit (WriteBehind *behind, guint8 *block, gsize n_bytes, gint64 o
   tps_mutex_unlock (&behind->lock);
 }
 
-/* Returns a block without a write. */
-static void
-write_behind_return (WriteBehind *behind, guint8 *block)
-{
-  tps_mutex_lock (&behind->lock);
-  behind->blocks[behind->n_free++] = block;
-  tps_cond_broadcast (&behind->changed);
-  tps_mutex_unlock (&behind->lock);
-}
-
 /* Returns TRUE if a write has failed. Does not wait. */
 static gboolean
 write_behind_has_failed (WriteBehind *behind)
@@ -266,22 +256,6 @@ struct TpsSafetensorsWriter
  * more time than the disk. */
 #define MIN_AHEAD_BYTES ((gint64) 8 << 20)
 
-struct TpsSafetensorsReader
-{
-  gchar *path;
-  TpsDiskFile *file;
-  TpsCharge charge;    /* for the header */
-  TpsDiskFile *direct; /* the same file; NULL until a tensor is read ahead */
-  TpsReadAhead *ahead; /* for whole blocks of `ahead_tensor`; NULL = none */
-  const TpsSafetensor *ahead_tensor;
-  gint64 n_bytes;
-  gint64 data_begin;
-  guint32 header_crc32c;
-  GArray *tensors;      /* of TpsSafetensor, in the order of their elements */
-  GHashTable *by_name;  /* number + 1, by name */
-  GHashTable *metadata; /* texts, by key */
-};
-
 typedef struct
 {
   const gchar *name;
@@ -349,7 +323,12 @@ tps_safetensors_writer_free (TpsSafetensorsWriter *writer)
       Part *part = &g_array_index (writer->parts, Part, i);
 
       if (part->block != NULL)
-        write_behind_return (writer->behind, part->block);
+        {
+          tps_mutex_lock (&writer->behind->lock);
+          writer->behind->blocks[writer->behind->n_free++] = part->block;
+          tps_cond_broadcast (&writer->behind->changed);
+          tps_mutex_unlock (&writer->behind->lock);
+        }
       g_free (part->tensor.name);
     }
   if (writer->behind != NULL)
@@ -694,20 +673,6 @@ fail (const gchar *path, gint64 offset, const gchar *problem, GError **error)
 }
 
 static void
-read_metadata (TpsSafetensorsReader *reader, TpsJsonReader *json, GString *text)
-{
-  tps_json_begin_object (json);
-  while (tps_json_next_member (json, text))
-    {
-      g_autofree gchar *key = g_strdup (text->str);
-
-      tps_json_read_string (json, text);
-      if (!g_hash_table_insert (reader->metadata, g_steal_pointer (&key), g_strdup (text->str)))
-        tps_json_fail (json, "two values of one key in the metadata");
-    }
-}
-
-static void
 read_dtype (TpsJsonReader *json, GString *text, TpsSafetensor *tensor)
 {
   const DType *dtype;
@@ -721,22 +686,6 @@ read_dtype (TpsJsonReader *json, GString *text, TpsSafetensor *tensor)
     }
   tensor->dtype = dtype->name;
   tensor->element_bytes = dtype->element_bytes;
-}
-
-static void
-read_shape (TpsJsonReader *json, TpsSafetensor *tensor)
-{
-  tensor->n_dims = 0;
-  tps_json_begin_array (json);
-  while (tps_json_next_element (json))
-    {
-      gint64 dim = tps_json_read_i64 (json);
-
-      if (tensor->n_dims == TPS_TENSOR_MAX_DIMS || dim < 0)
-        tps_json_fail (json, "a shape with a negative dimension or too many dimensions");
-      else
-        tensor->dims[tensor->n_dims++] = dim;
-    }
 }
 
 static void
@@ -781,7 +730,19 @@ read_tensor (TpsSafetensorsReader *reader, TpsJsonReader *json, GString *text)
     if (g_str_equal (text->str, "dtype"))
       read_dtype (json, text, &tensor);
     else if (g_str_equal (text->str, "shape"))
-      read_shape (json, &tensor);
+      {
+        tensor.n_dims = 0;
+        tps_json_begin_array (json);
+        while (tps_json_next_element (json))
+          {
+            gint64 dim = tps_json_read_i64 (json);
+
+            if (tensor.n_dims == TPS_TENSOR_MAX_DIMS || dim < 0)
+              tps_json_fail (json, "a shape with a negative dimension or too many dimensions");
+            else
+              tensor.dims[tensor.n_dims++] = dim;
+          }
+      }
     else if (g_str_equal (text->str, "data_offsets"))
       read_offsets (json, &tensor);
     else
@@ -878,7 +839,18 @@ parse_header (TpsSafetensorsReader *reader, const gchar *header, gsize n_bytes, 
   tps_json_begin_object (&json);
   while (tps_json_next_member (&json, text))
     if (g_str_equal (text->str, "__metadata__"))
-      read_metadata (reader, &json, text);
+      {
+        tps_json_begin_object (&json);
+        while (tps_json_next_member (&json, text))
+          {
+            g_autofree gchar *key = g_strdup (text->str);
+
+            tps_json_read_string (&json, text);
+            if (!g_hash_table_insert (reader->metadata, g_steal_pointer (&key),
+                                      g_strdup (text->str)))
+              tps_json_fail (&json, "two values of one key in the metadata");
+          }
+      }
     else
       read_tensor (reader, &json, text);
   ok = tps_json_end (&json, what, error);
@@ -1026,22 +998,10 @@ tps_safetensors_reader_free (TpsSafetensorsReader *reader)
   g_free (reader);
 }
 
-const gchar *
-tps_safetensors_reader_get_path (TpsSafetensorsReader *reader)
-{
-  return reader->path;
-}
-
 guint64
 tps_safetensors_reader_get_n_bytes (TpsSafetensorsReader *reader)
 {
   return (guint64) reader->n_bytes;
-}
-
-guint32
-tps_safetensors_reader_get_header_crc32c (TpsSafetensorsReader *reader)
-{
-  return reader->header_crc32c;
 }
 
 guint

@@ -462,9 +462,8 @@ write_tables (Writing *writing, GError **error)
     if (!write_table (writing, g_ptr_array_index (tables, i), i, error))
       return FALSE;
   writing->manifest.table_pushes.name = g_strdup ("table-pushes.ids");
-  return write_push_file (tps_table_store_get_pushes (writing->options->tables),
-                          writing->options->disk, writing->folder, &writing->pace,
-                          &writing->manifest.table_pushes, error);
+  return write_push_file (writing->options->tables->pushes, writing->options->disk, writing->folder,
+                          &writing->pace, &writing->manifest.table_pushes, error);
 }
 
 /* Waits until all commands up to `lsn` have ended. They may have to wait long for a log on a full
@@ -543,7 +542,7 @@ write_files (Writing *writing, GError **error)
 static gboolean
 check_options (const TpsSnapshotOptions *options, GError **error)
 {
-  if (options->tables == NULL || tps_table_store_keeps_row_lsns (options->tables))
+  if (options->tables == NULL || options->tables->keeps_row_lsns)
     return TRUE;
   return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
                    "snapshots need a store of tables that keeps the LSNs of rows");
@@ -684,8 +683,8 @@ restore_tables (const TpsSnapshotOptions *options, const gchar *folder, const Tp
     return TRUE;
   tps_table_store_set_snapshot_lsn (options->tables, manifest->end_lsn);
   return manifest->table_pushes.name == NULL
-         || read_push_file (tps_table_store_get_pushes (options->tables), options->disk, folder,
-                            &manifest->table_pushes, pace, error);
+         || read_push_file (options->tables->pushes, options->disk, folder, &manifest->table_pushes,
+                            pace, error);
 }
 
 static gboolean

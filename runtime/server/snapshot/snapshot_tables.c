@@ -197,8 +197,8 @@ static gboolean
 import_all (TpsDisk *disk, const gchar *const *paths, guint n_paths, TpsTableStore *store,
             GError **error)
 {
-  g_autoptr (TpsSnapshotTables) found = tps_snapshot_tables_new (
-      disk, paths, n_paths, tps_table_store_get_budget (store), error);
+  g_autoptr (TpsSnapshotTables)
+      found = tps_snapshot_tables_new (disk, paths, n_paths, store->budget, error);
 
   if (found == NULL)
     return FALSE;

@@ -473,8 +473,7 @@ read_slots (Reading *reading, gsize n, GError **error)
       if (slot < 0 || slot >= shard->n_rows)
         return tps_fail (error, TPS_ERROR_ABORTED,
                          "%s: row %" G_GINT64_FORMAT " is not in the shard of table %s",
-                         tps_safetensors_reader_get_path (reading->ids.reader), row,
-                         reading->table->spec.name);
+                         reading->ids.reader->path, row, reading->table->spec.name);
       reading->slots[i] = slot;
     }
   return TRUE;

@@ -114,7 +114,7 @@ open_rows (TpsApply *apply, GError **error)
       || !check_n_rows (open->table, push, error)
       || !check_values (open->table, push->indices, push->values, error)
       || !tps_table_slots_init (&open->slots, open->table, push->indices, "indices",
-                                tps_table_store_get_scratch (apply->store), error))
+                                apply->store->scratch, error))
     return FALSE;
   open->bags = (TpsTableBags) {
     .table = open->table,
@@ -257,7 +257,7 @@ provide_lists (TpsApply *apply, TpsApplyPart ***sorted, GError **error)
   gsize tables = tps_scratch_reserve (lists, n, sizeof apply->tables[0]);
   gsize pointers = tps_scratch_reserve (lists, n, sizeof (gpointer));
 
-  if (!tps_scratch_provide (lists, tps_table_store_get_scratch (apply->store), "gradients", error))
+  if (!tps_scratch_provide (lists, apply->store->scratch, "gradients", error))
     return FALSE;
   apply->parts = tps_scratch_at (lists, parts);
   memset (apply->parts, 0, n * sizeof apply->parts[0]);
@@ -287,7 +287,7 @@ provide_scratch (TpsApply *apply, GError **error)
   for (guint i = 0; i < TPS_N_ROW_STORES; i++)
     if (apply->n_in[i] > 0)
       tps_row_stores[i]->reserve (apply);
-  return tps_scratch_provide (&apply->scratch, tps_table_store_get_scratch (apply->store),
+  return tps_scratch_provide (&apply->scratch, apply->store->scratch,
                               apply->push->table != NULL ? "values" : "gradients", error);
 }
 
@@ -318,15 +318,6 @@ apply_init (TpsApply *apply, TpsTableStore *store, const TpsTablePush *push, GEr
     if (apply->n_in[i] > 0)
       tps_row_stores[i]->begin (apply);
   return TRUE;
-}
-
-static void
-apply_clear (TpsApply *apply)
-{
-  for (guint i = 0; apply->parts != NULL && i < apply->n_parts; i++)
-    tps_open_query_clear (&apply->parts[i].open);
-  tps_scratch_clear (&apply->scratch);
-  tps_scratch_clear (&apply->lists);
 }
 
 /* Returns TRUE if the push may run while the previous push still runs: it is one short step in the
@@ -377,16 +368,6 @@ get_steps (const TpsCommandTable *tables, guint n_tables)
 }
 
 static void
-hash_rows (TpsPushHash *hash, const TpsTablePush *push)
-{
-  tps_push_hash_add_string (hash, push->is_assignment ? "assign_rows" : "apply_row_gradients");
-  tps_push_hash_add_string (hash, push->table);
-  tps_push_hash_add_i64 (hash, push->is_assignment ? push->as_of_lsn : push->n_rows);
-  tps_push_hash_add_tensor (hash, push->indices);
-  tps_push_hash_add_tensor (hash, push->values);
-}
-
-static void
 hash_bags (TpsPushHash *hash, const TpsTablePush *push)
 {
   tps_push_hash_add_string (hash, "apply_bag_gradients");
@@ -409,7 +390,13 @@ digest_of (const TpsTablePush *push)
   TpsPushHash *hash = tps_push_hash_new ();
 
   if (push->table != NULL)
-    hash_rows (hash, push);
+    {
+      tps_push_hash_add_string (hash, push->is_assignment ? "assign_rows" : "apply_row_gradients");
+      tps_push_hash_add_string (hash, push->table);
+      tps_push_hash_add_i64 (hash, push->is_assignment ? push->as_of_lsn : push->n_rows);
+      tps_push_hash_add_tensor (hash, push->indices);
+      tps_push_hash_add_tensor (hash, push->values);
+    }
   else
     hash_bags (hash, push);
   return tps_push_hash_end (hash);
@@ -451,7 +438,7 @@ end_unprepared (Push *push)
 {
   if (push->push.client != NULL)
     {
-      TpsPushWindow *window = tps_table_store_get_pushes (push->store);
+      TpsPushWindow *window = push->store->pushes;
       const TpsTablePush *request = &push->push;
 
       if (push->error == NULL || push->steps != 0)
@@ -491,7 +478,10 @@ end_push (Push *push)
     count_push (push);
   else if (push->steps != 0 && push->push.client != NULL)
     set_partial_error (push, push->steps);
-  apply_clear (&push->apply);
+  for (guint i = 0; push->apply.parts != NULL && i < push->apply.n_parts; i++)
+    tps_open_query_clear (&push->apply.parts[i].open);
+  tps_scratch_clear (&push->apply.scratch);
+  tps_scratch_clear (&push->apply.lists);
   end_unprepared (push);
 }
 
@@ -509,7 +499,7 @@ run_push (TpsOrdered *ordered)
   push->command.has_failed = !apply_run (&push->apply, push->command.lsn, &push->error);
   if (push->command.has_failed)
     push->steps = get_steps (push->apply.tables, push->apply.n_steps);
-  if (tps_sequencer_has_observer (tps_table_store_get_sequencer (push->store)))
+  if (tps_sequencer_has_observer (push->store->sequencer))
     tps_phases_enter_long (push->push.phases, TPS_PHASE_WAIT);
 }
 
@@ -577,7 +567,7 @@ admit (Push *push)
     .refused = push_refused,
     .ended = push_ended,
   };
-  tps_sequencer_run (tps_table_store_get_sequencer (push->store), &push->ordered);
+  tps_sequencer_run (push->store->sequencer, &push->ordered);
 }
 
 static gsize
@@ -601,7 +591,7 @@ count_bytes (const TpsTablePush *push)
 static void
 prepare (Push *push)
 {
-  TpsSequencer *sequencer = tps_table_store_get_sequencer (push->store);
+  TpsSequencer *sequencer = push->store->sequencer;
   gboolean may_admit = tps_sequencer_may_admit (sequencer, count_bytes (&push->push), &push->error);
 
   if (!may_admit)
@@ -662,7 +652,7 @@ find_incarnation (TpsTableStore *store, const TpsTablePush *push)
 static TpsPushVerdict
 begin_in_window (Push *push, gint64 *steps)
 {
-  TpsPushWindow *window = tps_table_store_get_pushes (push->store);
+  TpsPushWindow *window = push->store->pushes;
   TpsPushRequest request = {
     .client = push->push.client,
     .sequence = push->push.sequence,
@@ -775,7 +765,7 @@ tps_table_store_apply_bags (TpsTableStore *store, const TpsBagGradient *gradient
 static gboolean
 is_in_snapshot (TpsTableStore *store, const TpsCommand *command)
 {
-  return command->lsn <= tps_table_store_get_snapshot_lsn (store);
+  return command->lsn <= store->snapshot_lsn;
 }
 
 /* Sets `dropped` to a set of the names of the record's tables that were dropped later; NULL if all
@@ -853,7 +843,7 @@ push_rest (TpsTableStore *store, const TpsCommand *record, GHashTable *dropped, 
 static gboolean
 remember_id (TpsTableStore *store, const TpsCommand *record, gint64 steps, GError **error)
 {
-  TpsPushWindow *window = tps_table_store_get_pushes (store);
+  TpsPushWindow *window = store->pushes;
   TpsPushRequest request = { .client = record->id.client,
                              .sequence = record->id.sequence,
                              .digest = &record->id.digest,
@@ -925,7 +915,7 @@ replay (TpsTableStore *store, const TpsCommand *command, GError **error)
 gboolean
 tps_table_store_replay (TpsTableStore *store, const TpsCommand *command, GError **error)
 {
-  TpsSequencer *sequencer = tps_table_store_get_sequencer (store);
+  TpsSequencer *sequencer = store->sequencer;
 
   /* The replayed command gets the LSN of its record. If the record is left out, no command gets the
    * LSN, so it is set again at the end. */

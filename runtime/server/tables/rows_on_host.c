@@ -119,16 +119,15 @@ cut (TpsLookup *lookup, TpsWorkerPool *workers)
 static gboolean
 begin_lookup (TpsLookup *lookup, GError **error)
 {
-  cut (lookup, tps_table_store_get_workers (lookup->store));
-  return tps_scratch_provide (&lookup->stages, tps_table_store_get_scratch (lookup->store),
-                              "queries", error);
+  cut (lookup, lookup->store->workers);
+  return tps_scratch_provide (&lookup->stages, lookup->store->scratch, "queries", error);
 }
 
 static gboolean
 end_lookup (TpsLookup *lookup, G_GNUC_UNUSED GError **error)
 {
-  tps_parallel_run (lookup->is_shared ? tps_table_store_get_workers (lookup->store) : NULL,
-                    lookup->n_parts, pool_part, lookup);
+  tps_parallel_run (lookup->is_shared ? lookup->store->workers : NULL, lookup->n_parts, pool_part,
+                    lookup);
   return TRUE;
 }
 
@@ -153,7 +152,7 @@ static gboolean
 read_rows (TpsTableStore *store, TpsTable *table, const TpsTableSlots *slots, TpsTensor *rows,
            TpsTensor *lsns, G_GNUC_UNUSED GError **error)
 {
-  TpsWorkerPool *workers = tps_table_store_get_workers (store);
+  TpsWorkerPool *workers = store->workers;
   RowsCall call = {
     .table = table,
     .slots = slots,
@@ -189,8 +188,7 @@ reserve (TpsApply *apply)
 
       if (is_mine (step->table))
         tps_table_step_reserve (&step->host, &apply->scratch, step->table, apply->parts[0].dtype,
-                                step->n_contributions, step->has_weights,
-                                tps_table_store_get_workers (apply->store));
+                                step->n_contributions, step->has_weights, apply->store->workers);
     }
 }
 
@@ -281,7 +279,7 @@ run_push (TpsApply *apply, gint64 lsn, G_GNUC_UNUSED GError **error)
     if (is_mine (apply->steps[s].table) && !apply->tables[s].is_skipped)
       tps_table_step_run (&apply->steps[s].host, lsn,
                           apply->turns[s].ordered->may_follow ? &apply->turns[s] : NULL,
-                          tps_table_store_get_workers (apply->store));
+                          apply->store->workers);
   return TRUE;
 }
 
@@ -294,7 +292,7 @@ estimate (const TpsTable *table, gsize n_rows, gsize n_outputs)
 static TpsBufferPool *
 get_answers (TpsTableStore *store, G_GNUC_UNUSED const TpsTable *table)
 {
-  return tps_table_store_get_answers (store);
+  return store->answers;
 }
 
 static gboolean
