@@ -76,18 +76,6 @@ typedef struct
   guint n_reasons, n_warnings;
 } State;
 
-static void
-add_server_state (TpsServer *server, State *state)
-{
-  TpsServerStatus status;
-
-  tps_server_get_status (server, &status);
-  if (!status.is_running)
-    state->reasons[state->n_reasons++] = "starting";
-  if (status.is_draining)
-    state->reasons[state->n_reasons++] = "draining";
-}
-
 /* Adds the phase of the data directory as a reason or a warning, unless it is LIVE. */
 static void
 add_durable_state (TpsDurable *durable, State *state)
@@ -119,7 +107,15 @@ tps_reports_add_state (const TpsReports *reports, TpsJsonWriter *json, const gch
   State state = { .n_reasons = 0 };
 
   if (reports->server != NULL)
-    add_server_state (reports->server, &state);
+    {
+      TpsServerStatus status;
+
+      tps_server_get_status (reports->server, &status);
+      if (!status.is_running)
+        state.reasons[state.n_reasons++] = "starting";
+      if (status.is_draining)
+        state.reasons[state.n_reasons++] = "draining";
+    }
   if (durable != NULL)
     add_durable_state (durable, &state);
   tps_json_add_text (json, name, state.n_reasons == 0 ? "ready" : "not ready");
