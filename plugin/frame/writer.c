@@ -359,7 +359,9 @@ tps_writer_set_sharing (TpsWriter *out, TpsSharing *sharing)
 {
   TpsSharing *before = out->sharing;
 
-  out->sharing = sharing != NULL ? tps_sharing_ref (sharing) : NULL;
+  out->sharing = sharing;
+  if (sharing != NULL)
+    sharing->ops->ref (sharing);
   if (before != NULL)
     tps_sharing_unref (before);
 }

@@ -594,11 +594,3 @@ tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec *b)
   difference = place_difference (&a->place, &b->place);
   return difference != NULL ? difference : durability_difference (a->durability, b->durability);
 }
-
-gboolean
-tps_table_spec_equal (const TpsTableSpec *a, const TpsTableSpec *b)
-{
-  g_autofree gchar *difference = tps_table_spec_dup_difference (a, b);
-
-  return difference == NULL;
-}

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/machine/tuning.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/device/device_memory.h"
 
@@ -616,7 +617,7 @@ tps_fold_run (TpsFold *fold, guint first_block, guint n_blocks)
   if (!fold->is_dense)
     return;
   n_elems = (gsize) tps_shape_n_elems (&fold->shape);
-  block_elems = tps_digest_get_block_bytes () / tps_dtype_size (fold->reduction->dtype);
+  block_elems = tps_tuning_get ()->digest_block_bytes / tps_dtype_size (fold->reduction->dtype);
   for (guint i = first_block; i < first_block + n_blocks; i++)
     {
       Block block = { .offset = i * block_elems, .index = i };
@@ -735,16 +736,4 @@ tps_fold_end (TpsFold *fold, GError **error)
   tps_gradient_move (fold->average, &reduction->sum);
   fold->average->weight = 1;
   return TRUE;
-}
-
-gboolean
-tps_reduction_fold (TpsReduction *reduction, TpsFoldItem **items, guint n_items,
-                    TpsGradient *average, GError **error)
-{
-  TpsFold fold;
-
-  if (!tps_fold_begin (&fold, reduction, items, n_items, average, error))
-    return FALSE;
-  tps_fold_run (&fold, 0, fold.n_blocks);
-  return tps_fold_end (&fold, error);
 }

@@ -970,12 +970,6 @@ tps_safetensors_reader_new (TpsDisk *disk, const gchar *path, GError **error)
 }
 
 TpsSafetensorsReader *
-tps_safetensors_reader_new_npy (TpsDisk *disk, const gchar *path, GError **error)
-{
-  return reader_new (disk, path, NULL, read_npy_header, error);
-}
-
-TpsSafetensorsReader *
 tps_safetensors_reader_new_charged (TpsDisk *disk, const gchar *path, TpsBudget *budget,
                                     GError **error)
 {

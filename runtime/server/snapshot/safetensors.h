@@ -102,11 +102,8 @@ typedef struct
  * in memory. The caller owns the reader. Errors: those of the disk; ABORTED, which names the offset
  * (not a safetensors file, holes, overlaps, a size that is not that of the file). */
 TpsSafetensorsReader *tps_safetensors_reader_new (TpsDisk *disk, const gchar *path, GError **error);
-/* As tps_safetensors_reader_new(), but opens a .npy file, which has one tensor, "array", without a
- * checksum. */
-TpsSafetensorsReader *tps_safetensors_reader_new_npy (TpsDisk *disk, const gchar *path,
-                                                      GError **error);
-/* Opens an untrusted file: a .npy file if its name ends with ".npy", otherwise a safetensors file.
+/* Opens an untrusted file: a .npy file, which has one tensor, "array", without a checksum, if its
+ * name ends with ".npy"; otherwise a safetensors file.
  * The memory of the header is charged to `budget` (borrowed). Errors: those of
  * tps_safetensors_reader_new(), RESOURCE_EXHAUSTED. */
 TpsSafetensorsReader *tps_safetensors_reader_new_charged (TpsDisk *disk, const gchar *path,

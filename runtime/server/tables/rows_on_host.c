@@ -179,8 +179,9 @@ reserve (TpsApply *apply)
       TpsApplyPart *part = &apply->parts[i];
 
       if (is_mine (part->open.table) && part->open.bags.pooling == TPS_POOLING_MEAN)
-        part->place_of_scaled = tps_scratch_reserve (
-            &apply->scratch, tps_apply_part_count_cells (part), sizeof part->scaled[0]);
+        part->place_of_scaled = tps_scratch_reserve (&apply->scratch,
+                                                     part->open.bags.n_bags * part->open.table->dim,
+                                                     sizeof part->scaled[0]);
     }
   for (guint s = 0; s < apply->n_steps; s++)
     {
