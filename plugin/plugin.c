@@ -16,14 +16,14 @@
 #include "plugin/access/access.h"
 #include "plugin/host/processor.h"
 #include "plugin/server/server.h"
-#include "runtime/base/cores.h"
+#include "runtime/machine/machine.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exposition.h"
 #include "runtime/base/process_numbers.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/trace.h"
 #include "runtime/server/model/model_capture.h"
-#include "runtime/server/quota/quota_metrics.h"
+#include "runtime/server/quota/quotas.h"
 #include "runtime/server/tables/table_snapshot.h"
 
 /* The limit of the common segments of averages, and separately of models. It includes segments
@@ -282,7 +282,7 @@ collect_numbers (TpsReading *reading, gpointer user_data)
   collect_events (reading);
   tps_reading_add (reading, &transfers, NULL, NULL, tps_chunks_get_n_transfers (plugin->chunks));
   if (plugin->tables != NULL)
-    collect_window (reading, "tables", tps_table_store_get_pushes (plugin->tables));
+    collect_window (reading, "tables", plugin->tables->pushes);
   if (model != NULL)
     collect_window (reading, "model", tps_model_server_get_pushes (model));
   if (plugin->rendezvous != NULL)
@@ -472,7 +472,7 @@ forget_push_clients (gpointer data, const gchar *tenant, gint64 idle_ns)
   guint n = 0;
 
   if (plugin->tables != NULL)
-    n += tps_push_window_forget (tps_table_store_get_pushes (plugin->tables), tenant, idle_ns);
+    n += tps_push_window_forget (plugin->tables->pushes, tenant, idle_ns);
   if (plugin->parameter_servers.updating != NULL)
     n += tps_push_window_forget (tps_model_server_get_pushes (plugin->parameter_servers.updating),
                                  tenant, idle_ns);

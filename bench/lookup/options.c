@@ -2,7 +2,7 @@
 
 #include "bench/lookup/options.h"
 
-#include "runtime/base/cores.h"
+#include "runtime/machine/machine.h"
 #include "runtime/base/error.h"
 
 #define MAX_THREADS 64

@@ -8,7 +8,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "runtime/base/cores.h"
+#include "runtime/machine/machine.h"
 #include "runtime/base/metrics.h"
 #include "runtime/base/error.h"
 

@@ -58,11 +58,10 @@ check_status (cublasStatus_t status, const gchar *what, GError **error)
 {
   if (status == CUBLAS_STATUS_SUCCESS)
     return TRUE;
-  g_set_error (error, TPS_ERROR,
-               status == CUBLAS_STATUS_ALLOC_FAILED ? TPS_ERROR_RESOURCE_EXHAUSTED
-                                                    : TPS_ERROR_DEVICE_LOST,
-               "cuBLAS: %s: %s", what, blas.status_string (status));
-  return FALSE;
+  return tps_fail (error,
+                   status == CUBLAS_STATUS_ALLOC_FAILED ? TPS_ERROR_RESOURCE_EXHAUSTED
+                                                        : TPS_ERROR_DEVICE_LOST,
+                   "cuBLAS: %s: %s", what, blas.status_string (status));
 }
 
 cublasHandle_t

@@ -15,95 +15,37 @@ stream_of (TpsStream *stream)
   return (TpsCudaStream *) stream;
 }
 
-static void
-cuda_bias_add (TpsStream *stream, gfloat *values, const gfloat *bias, gsize rows, gsize columns)
-{
-  TpsCudaStream *cuda = stream_of (stream);
+TPS_CUDA_SLOT (bias_add, (gfloat * values, const gfloat *bias, gsize rows, gsize columns),
+               (values, bias, rows, columns))
 
-  if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (cuda, tps_cuda_bias_add (cuda->handle, values, bias, rows, columns),
-                           "bias_add");
-}
+TPS_CUDA_SLOT (column_sum, (gfloat * sums, const gfloat *values, gsize rows, gsize columns),
+               (sums, values, rows, columns))
 
-static void
-cuda_column_sum (TpsStream *stream, gfloat *sums, const gfloat *values, gsize rows, gsize columns)
-{
-  TpsCudaStream *cuda = stream_of (stream);
+TPS_CUDA_SLOT (relu, (gfloat * output, const gfloat *input, gsize n_elems),
+               (output, input, n_elems))
 
-  if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (cuda, tps_cuda_column_sum (cuda->handle, sums, values, rows, columns),
-                           "column_sum");
-}
+TPS_CUDA_SLOT (relu_backward,
+               (gfloat * input_gradient, const gfloat *output_gradient, const gfloat *output,
+                gsize n_elems),
+               (input_gradient, output_gradient, output, n_elems))
 
-static void
-cuda_relu (TpsStream *stream, gfloat *output, const gfloat *input, gsize n_elems)
-{
-  TpsCudaStream *cuda = stream_of (stream);
+TPS_CUDA_SLOT (softmax, (gfloat * output, const gfloat *input, gsize rows, gsize columns),
+               (output, input, rows, columns))
 
-  if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (cuda, tps_cuda_relu (cuda->handle, output, input, n_elems), "relu");
-}
+TPS_CUDA_SLOT (softmax_backward,
+               (gfloat * input_gradient, const gfloat *output_gradient, const gfloat *output,
+                gsize rows, gsize columns),
+               (input_gradient, output_gradient, output, rows, columns))
 
-static void
-cuda_relu_backward (TpsStream *stream, gfloat *input_gradient, const gfloat *output_gradient,
-                    const gfloat *output, gsize n_elems)
-{
-  TpsCudaStream *cuda = stream_of (stream);
+TPS_CUDA_SLOT (cross_entropy,
+               (gdouble * loss, gfloat *input_gradient, const gfloat *input, const gint64 *target,
+                gsize rows, gsize columns),
+               (loss, input_gradient, input, target, rows, columns))
 
-  if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (
-        cuda,
-        tps_cuda_relu_backward (cuda->handle, input_gradient, output_gradient, output, n_elems),
-        "relu_backward");
-}
-
-static void
-cuda_softmax (TpsStream *stream, gfloat *output, const gfloat *input, gsize rows, gsize columns)
-{
-  TpsCudaStream *cuda = stream_of (stream);
-
-  if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (cuda, tps_cuda_softmax (cuda->handle, output, input, rows, columns),
-                           "softmax");
-}
-
-static void
-cuda_softmax_backward (TpsStream *stream, gfloat *input_gradient, const gfloat *output_gradient,
-                       const gfloat *output, gsize rows, gsize columns)
-{
-  TpsCudaStream *cuda = stream_of (stream);
-
-  if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (cuda,
-                           tps_cuda_softmax_backward (cuda->handle, input_gradient, output_gradient,
-                                                      output, rows, columns),
-                           "softmax_backward");
-}
-
-static void
-cuda_cross_entropy (TpsStream *stream, gdouble *loss, gfloat *input_gradient, const gfloat *input,
-                    const gint64 *target, gsize rows, gsize columns)
-{
-  TpsCudaStream *cuda = stream_of (stream);
-
-  if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (
-        cuda,
-        tps_cuda_cross_entropy (cuda->handle, loss, input_gradient, input, target, rows, columns),
-        "cross_entropy");
-}
-
-static void
-cuda_l1_loss (TpsStream *stream, gdouble *loss, gfloat *input_gradient, const gfloat *input,
-              const gfloat *target, gsize n_elems)
-{
-  TpsCudaStream *cuda = stream_of (stream);
-
-  if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (
-        cuda, tps_cuda_l1_loss (cuda->handle, loss, input_gradient, input, target, n_elems),
-        "l1_loss");
-}
+TPS_CUDA_SLOT (l1_loss,
+               (gdouble * loss, gfloat *input_gradient, const gfloat *input, const gfloat *target,
+                gsize n_elems),
+               (loss, input_gradient, input, target, n_elems))
 
 /* Rounds the factors to float; see TpsSgdFactors. */
 static TpsOptimizerStep

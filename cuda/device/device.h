@@ -87,39 +87,19 @@ gboolean tps_cuda_device_check (TpsCudaDevice *device, cudaError_t code, const g
  * run. Thread: any. */
 void tps_cuda_memory_trim (TpsCudaDevice *device);
 
-/* The functions below whose comments begin with the name of a slot implement that slot of
- * TpsDeviceOps. runtime/device/backend.h has the full contract. */
-
-/* Slot alloc: allocates device memory from the pool; the caller owns the buffer. The buffer must be
- * released after the work that uses it. May block. Errors (NULL): RESOURCE_EXHAUSTED,
- * DEVICE_LOST. */
+/* The slots of TpsDeviceOps of the same names; runtime/device/backend.h has the contract.
+ * tps_cuda_alloc() takes memory from the pool; its buffer must be released after the work that uses
+ * it. The release of a buffer of tps_cuda_alloc_exported() waits for all work of the device. */
 TpsBuffer *tps_cuda_alloc (TpsDevice *base, gsize n_bytes, GError **error);
-/* Slot alloc_host: allocates page-locked host memory; the caller owns the buffer. Errors: as
- * tps_cuda_alloc(). */
 TpsBuffer *tps_cuda_alloc_host (TpsDevice *base, gsize n_bytes, GError **error);
-
-/* Slot alloc_exported: allocates device memory outside the pool, which other processes can open by
- * `handle` [TPS_EXPORT_HANDLE_BYTES], an output. The caller owns the buffer, whose release waits
- * for all work of the device. Errors (NULL): RESOURCE_EXHAUSTED, UNAVAILABLE, DEVICE_LOST. */
 TpsBuffer *tps_cuda_alloc_exported (TpsDevice *base, gsize n_bytes, guint8 *handle, GError **error);
-/* Slot open_exported: maps memory of another process as a buffer, which the caller owns and whose
- * release ends the mapping. Errors (NULL): UNAVAILABLE, DEVICE_LOST. */
 TpsBuffer *tps_cuda_open_exported (TpsDevice *base, const guint8 *handle, gsize n_bytes,
                                    GError **error);
-/* Slot get_uuid: writes the identifier of the device to `uuid` [TPS_DEVICE_UUID_BYTES]. Does not
- * start the device. */
 void tps_cuda_get_uuid (TpsDevice *base, guint8 *uuid);
-
-/* Slots stream_new and stream_free. The caller owns the stream. tps_cuda_stream_free() blocks until
- * the queued work is done. Errors (NULL): DEVICE_LOST. */
 TpsStream *tps_cuda_stream_new (TpsDevice *base, GError **error);
 void tps_cuda_stream_free (TpsStream *base);
-/* Slot stream_sync: blocks until the queued work is done, even if the stream has failed. Errors:
- * the first failure of the stream. */
 gboolean tps_cuda_stream_sync (TpsStream *base, GError **error);
-/* Slot stream_check: returns FALSE if the stream has failed or the device is lost. Does not block.
- * Errors: the first failure of the stream. */
-gboolean tps_cuda_stream_check_failure (TpsStream *base, GError **error);
+gboolean tps_cuda_stream_check_failure (TpsStream *base, GError **error); /* stream_check */
 
 /* Starts an operation: makes the device the current one. Returns FALSE if the stream is in the
  * error state or the device is lost; the operation must then do nothing. */
@@ -129,24 +109,28 @@ gboolean tps_cuda_stream_enter (TpsCudaStream *stream);
 gboolean tps_cuda_stream_check (TpsCudaStream *stream, cudaError_t code, const gchar *what);
 /* Takes ownership of `error`, and stores it unless the stream has an error already. */
 void tps_cuda_stream_fail (TpsCudaStream *stream, GError *error);
-/* Slots event_new and event_free. The caller owns the event. Errors (NULL): DEVICE_LOST. */
+/* The slots for events. An event carries the failure of its stream to its waiters; an event of a
+ * lost device counts as reached. */
 TpsEvent *tps_cuda_event_new (TpsDevice *base, GError **error);
 void tps_cuda_event_free (TpsEvent *base);
-/* Slot event_record: records the event, with the failure of the stream, if there is one. Waits for
- * the stream's work if the event cannot be recorded. */
 void tps_cuda_event_record (TpsEvent *base, TpsStream *stream_base);
-/* Slot stream_wait_event: makes later operations wait for the event. A failure in the event becomes
- * a failure of the stream. */
 void tps_cuda_stream_wait_event (TpsStream *stream_base, TpsEvent *base);
-/* Slot event_query: returns TRUE if the event is reached, or if the device is lost. Does not
- * block. */
 gboolean tps_cuda_event_query (TpsEvent *base);
-/* Slot event_sync: blocks until the event is reached. Errors: the failure in the event;
- * DEVICE_LOST. */
 gboolean tps_cuda_event_sync (TpsEvent *base, GError **error);
-/* Slot events_elapsed: sets `ms` to the milliseconds between two events. Errors: INVALID_ARGUMENT
- * (an event is not recorded or not reached), DEVICE_LOST. */
 gboolean tps_cuda_events_elapsed (TpsEvent *start, TpsEvent *end, gdouble *ms, GError **error);
+
+/* Defines cuda_NAME(), the slot of an operation: it calls tps_cuda_NAME() of cuda/kernels, unless
+ * the stream is in the error state, and stores a failure in the stream. */
+#define TPS_CUDA_SLOT(name, parameters, arguments)                                            \
+  static void cuda_##name (TpsStream *stream, TPS_CUDA_UNPACK parameters)                     \
+  {                                                                                           \
+    TpsCudaStream *cuda = (TpsCudaStream *) stream;                                           \
+                                                                                              \
+    if (tps_cuda_stream_enter (cuda))                                                         \
+      tps_cuda_stream_check (cuda, tps_cuda_##name (cuda->handle, TPS_CUDA_UNPACK arguments), \
+                             #name);                                                          \
+  }
+#define TPS_CUDA_UNPACK(...) __VA_ARGS__
 
 /* The table of the functions of a GPU; static. */
 extern const TpsDeviceOps tps_cuda_ops;

@@ -45,124 +45,51 @@ cuda_zero (TpsStream *stream, gpointer values, gsize n_bytes)
     tps_cuda_stream_check (cuda, cudaMemsetAsync (values, 0, n_bytes, cuda->handle), "zero");
 }
 
-static void
-cuda_cast (TpsStream *stream, TpsDType to_dtype, gpointer to, TpsDType from_dtype,
-           gconstpointer from, gsize n_elems)
-{
-  TpsCudaStream *cuda = stream_of (stream);
+TPS_CUDA_SLOT (cast,
+               (TpsDType to_dtype, gpointer to, TpsDType from_dtype, gconstpointer from,
+                gsize n_elems),
+               (to_dtype, to, from_dtype, from, n_elems))
 
-  if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (
-        cuda, tps_cuda_cast (cuda->handle, to_dtype, to, from_dtype, from, n_elems), "cast");
-}
+TPS_CUDA_SLOT (fill, (TpsDType dtype, gpointer values, gdouble value, gsize n_elems),
+               (dtype, values, value, n_elems))
 
-static void
-cuda_fill (TpsStream *stream, TpsDType dtype, gpointer values, gdouble value, gsize n_elems)
-{
-  TpsCudaStream *cuda = stream_of (stream);
+TPS_CUDA_SLOT (accumulate, (TpsDType dtype, gpointer sum, gconstpointer gradient, gsize n_elems),
+               (dtype, sum, gradient, n_elems))
 
-  if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (cuda, tps_cuda_fill (cuda->handle, dtype, values, value, n_elems),
-                           "fill");
-}
+TPS_CUDA_SLOT (scale,
+               (TpsDType dtype, gpointer sum, gconstpointer gradient, gdouble weight,
+                gsize n_elems),
+               (dtype, sum, gradient, weight, n_elems))
 
-static void
-cuda_accumulate (TpsStream *stream, TpsDType dtype, gpointer sum, gconstpointer gradient,
-                 gsize n_elems)
-{
-  TpsCudaStream *cuda = stream_of (stream);
+TPS_CUDA_SLOT (scale_accumulate,
+               (TpsDType dtype, gpointer sum, gconstpointer gradient, gdouble weight,
+                gsize n_elems),
+               (dtype, sum, gradient, weight, n_elems))
 
-  if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (cuda, tps_cuda_accumulate (cuda->handle, dtype, sum, gradient, n_elems),
-                           "accumulate");
-}
+TPS_CUDA_SLOT (divide,
+               (TpsDType dtype, gpointer average, gconstpointer sum, gdouble divisor,
+                gsize n_elems),
+               (dtype, average, sum, divisor, n_elems))
 
-static void
-cuda_scale (TpsStream *stream, TpsDType dtype, gpointer sum, gconstpointer gradient, gdouble weight,
-            gsize n_elems)
-{
-  TpsCudaStream *cuda = stream_of (stream);
+TPS_CUDA_SLOT (embedding_pool,
+               (const TpsBags *bags, TpsDType dtype, gconstpointer table, gfloat *output),
+               (bags, dtype, table, output))
 
-  if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (
-        cuda, tps_cuda_scale (cuda->handle, dtype, sum, gradient, weight, n_elems), "scale");
-}
-
-static void
-cuda_scale_accumulate (TpsStream *stream, TpsDType dtype, gpointer sum, gconstpointer gradient,
-                       gdouble weight, gsize n_elems)
-{
-  TpsCudaStream *cuda = stream_of (stream);
-
-  if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (
-        cuda, tps_cuda_scale_accumulate (cuda->handle, dtype, sum, gradient, weight, n_elems),
-        "scale_accumulate");
-}
-
-static void
-cuda_divide (TpsStream *stream, TpsDType dtype, gpointer average, gconstpointer sum,
-             gdouble divisor, gsize n_elems)
-{
-  TpsCudaStream *cuda = stream_of (stream);
-
-  if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (
-        cuda, tps_cuda_divide (cuda->handle, dtype, average, sum, divisor, n_elems), "divide");
-}
-
-static void
-cuda_embedding_pool (TpsStream *stream, const TpsBags *bags, TpsDType dtype, gconstpointer table,
-                     gfloat *output)
-{
-  TpsCudaStream *cuda = stream_of (stream);
-
-  if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (cuda, tps_cuda_embedding_pool (cuda->handle, bags, dtype, table, output),
-                           "embedding_pool");
-}
-
-static void
-cuda_embedding_backward (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
-                         gfloat *table_gradient)
-{
-  TpsCudaStream *cuda = stream_of (stream);
-
-  if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (
-        cuda, tps_cuda_embedding_backward (cuda->handle, bags, output_gradient, table_gradient),
-        "embedding_backward");
-}
+TPS_CUDA_SLOT (embedding_backward,
+               (const TpsBags *bags, const gfloat *output_gradient, gfloat *table_gradient),
+               (bags, output_gradient, table_gradient))
 
 /* -- rows of equal id -- */
 
-static void
-cuda_coalesce_rows (TpsStream *stream, TpsDType dtype, const gint64 *indices, gint64 bound,
-                    gconstpointer values, gsize n_rows, gsize dim, gint64 *unique_indices,
-                    gpointer sums, gint64 *n_unique)
-{
-  TpsCudaStream *cuda = stream_of (stream);
+TPS_CUDA_SLOT (coalesce_rows,
+               (TpsDType dtype, const gint64 *indices, gint64 bound, gconstpointer values,
+                gsize n_rows, gsize dim, gint64 *unique_indices, gpointer sums, gint64 *n_unique),
+               (dtype, indices, bound, values, n_rows, dim, unique_indices, sums, n_unique))
 
-  if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (cuda,
-                           tps_cuda_coalesce_rows (cuda->handle, dtype, indices, bound, values,
-                                                   n_rows, dim, unique_indices, sums, n_unique),
-                           "coalesce_rows");
-}
-
-static void
-cuda_embedding_backward_rows (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
-                              gint64 *unique_indices, gfloat *row_gradients, gint64 *n_unique)
-{
-  TpsCudaStream *cuda = stream_of (stream);
-
-  if (tps_cuda_stream_enter (cuda))
-    tps_cuda_stream_check (cuda,
-                           tps_cuda_embedding_backward_rows (cuda->handle, bags, output_gradient,
-                                                             unique_indices, row_gradients,
-                                                             n_unique),
-                           "embedding_backward_rows");
-}
+TPS_CUDA_SLOT (embedding_backward_rows,
+               (const TpsBags *bags, const gfloat *output_gradient, gint64 *unique_indices,
+                gfloat *row_gradients, gint64 *n_unique),
+               (bags, output_gradient, unique_indices, row_gradients, n_unique))
 
 /* -- optimizers -- */
 

@@ -20,15 +20,200 @@
 #include "cuda/group/nccl_process_group.h"
 
 #include <math.h>
+#include <sched.h>
 #include <string.h>
 
+#include "cuda/device/device.h"
 #include "cuda/device/place.h"
-#include "cuda/group/communicator.h"
+#include "cuda/group/nccl.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 #include "runtime/base/thread.h"
 #include "runtime/trainer/group/join_wait.h"
 #include "runtime/trainer/ports/process_group.h"
+
+/* ---- the communicator ------------------------------------------------------------------------ */
+
+/* An NCCL communicator with bounded waits only, and the stream of its work.
+ *
+ * NCCL is used in non-blocking mode. If a call returns ncclInProgress, the communicator must not be
+ * used until the call is complete; settle() waits for the call. The work of a call is done when an
+ * event recorded after the call is reached; wait() waits for the event. Both fail when the deadline
+ * has passed, when the group is cancelled, or when NCCL reports a lost peer or network. Then
+ * abort() must be called next, which also ends the work on the device.
+ *
+ * Thread: one at a time.
+ */
+
+typedef struct
+{
+  const TpsNccl *nccl;
+  ncclComm_t comm; /* NULL before the rank has joined, and after an abort */
+  TpsCudaDevice *device;
+  TpsStream *stream; /* owned */
+  guint rank, size;
+
+  /* Limits of the current step; set by the owner. */
+  gint64 deadline_ns; /* monotonic */
+  gint64 timeout_ns;  /* the duration behind the deadline, for messages */
+  gboolean (*is_cancelled) (gpointer user_data);
+  gpointer user_data;
+} TpsCommunicator;
+
+#define N_SPINS 64
+#define SHORTEST_PAUSE_US 20
+#define LONGEST_PAUSE_US 1000
+
+/* Pauses between two polls. The pause grows, because short collectives take about ten microseconds,
+ * while a wait for a lost peer may take minutes. */
+static void
+pause_poll (guint n_polls)
+{
+  guint doubled = MIN ((n_polls - MIN (n_polls, N_SPINS)) / N_SPINS, 8);
+
+  if (n_polls < N_SPINS)
+    sched_yield ();
+  else
+    g_usleep (MIN (SHORTEST_PAUSE_US << doubled, LONGEST_PAUSE_US));
+}
+
+static gboolean
+check_limits (TpsCommunicator *self, const gchar *what, GError **error)
+{
+  if (self->is_cancelled != NULL && self->is_cancelled (self->user_data))
+    return tps_fail (error, TPS_ERROR_ABORTED, "%s: aborted", what);
+  if (tps_clock_now_ns () < self->deadline_ns)
+    return TRUE;
+  return tps_fail (error, TPS_ERROR_DEADLINE_EXCEEDED,
+                   "%s: not done within %" G_GINT64_FORMAT " ms", what, self->timeout_ns / 1000000);
+}
+
+static void
+set_nccl_error (TpsCommunicator *self, ncclResult_t code, const gchar *what, GError **error)
+{
+  const gchar *last = self->nccl->get_last_error (self->comm);
+
+  g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN, "%s: NCCL: %s%s%s%s", what,
+               self->nccl->get_error_string (code), last != NULL && *last != '\0' ? " (" : "",
+               last != NULL ? last : "", last != NULL && *last != '\0' ? ")" : "");
+}
+
+/* Returns the state of the communicator: ncclSuccess, ncclInProgress, or the error that broke
+ * it. */
+static ncclResult_t
+get_state (TpsCommunicator *self)
+{
+  ncclResult_t state = ncclSuccess;
+  ncclResult_t code = self->nccl->comm_get_async_error (self->comm, &state);
+
+  return code != ncclSuccess ? code : state;
+}
+
+/* Checks `code`, the result of a call to NCCL, and waits while the call is in progress. `what`
+ * names the operation in messages. Errors: as join(). */
+static gboolean
+communicator_settle (TpsCommunicator *self, ncclResult_t code, const gchar *what, GError **error)
+{
+  for (guint n_polls = 0; code == ncclInProgress; n_polls++)
+    {
+      if (!check_limits (self, what, error))
+        return FALSE;
+      pause_poll (n_polls);
+      code = get_state (self);
+    }
+  if (code == ncclSuccess)
+    return TRUE;
+  set_nccl_error (self, code, what, error);
+  return FALSE;
+}
+
+/* Waits until `event`, recorded after NCCL's work, is reached. Errors: as settle(). */
+static gboolean
+communicator_wait (TpsCommunicator *self, TpsEvent *event, const gchar *what, GError **error)
+{
+  for (guint n_polls = 0; !tps_cuda_event_query (event); n_polls++)
+    {
+      ncclResult_t state = get_state (self);
+
+      if (state != ncclSuccess && state != ncclInProgress)
+        {
+          set_nccl_error (self, state, what, error);
+          return FALSE;
+        }
+      if (!check_limits (self, what, error))
+        return FALSE;
+      pause_poll (n_polls);
+    }
+  return tps_cuda_event_sync (event, error);
+}
+
+static ncclResult_t
+init_rank (TpsCommunicator *self, const ncclUniqueId *id)
+{
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+
+  config.blocking = 0;
+  return self->nccl->comm_init_rank_config (&self->comm, (gint) self->size, *id, (gint) self->rank,
+                                            &config);
+}
+
+/* NCCL takes its memory from the GPU, not from the pool, and reports a lack of memory as an error
+ * of CUDA. If the call itself fails in this way, it is repeated once. A join that is in progress
+ * cannot be repeated, because the other ranks have used the id. Unused memory is therefore returned
+ * to the GPU before the first call. */
+static ncclResult_t
+create (TpsCommunicator *self, const ncclUniqueId *id)
+{
+  ncclResult_t code;
+
+  tps_cuda_memory_trim (self->device);
+  code = init_rank (self, id);
+  if (code != ncclUnhandledCudaError)
+    return code;
+  tps_cuda_memory_trim (self->device);
+  return init_rank (self, id);
+}
+
+/* Joins `size` ranks, which must all use the same id. Blocks. First returns unused memory of the
+ * device's pool to the GPU, because NCCL does not allocate from the pool. Errors:
+ * DEADLINE_EXCEEDED, ABORTED (cancelled), GROUP_BROKEN with NCCL's message, DEVICE_LOST; then only
+ * abort() and clear() may be called. */
+static gboolean
+communicator_join (TpsCommunicator *self, const ncclUniqueId *id, GError **error)
+{
+  self->stream = tps_cuda_stream_new (&self->device->parent, error);
+  return self->stream != NULL && communicator_settle (self, create (self, id), "joining", error);
+}
+
+/* Ends the work on this rank and on the other ranks. Afterwards the device does not access the
+ * memory of callers any more. */
+static void
+communicator_abort (TpsCommunicator *self)
+{
+  if (self->comm == NULL)
+    return;
+  /* The abort is necessary even on a lost device, because it ends NCCL's connections. The other
+   * ranks then learn of the failure at once instead of at their deadline. */
+  tps_cuda_device_enter_lost (self->device);
+  self->nccl->comm_abort (self->comm);
+  self->comm = NULL;
+  tps_cuda_stream_sync (self->stream, NULL);
+}
+
+/* Waits, until the deadline, until sent data have reached the other ranks; otherwise aborts. Then
+ * releases everything. */
+static void
+communicator_clear (TpsCommunicator *self)
+{
+  if (self->comm != NULL && tps_cuda_device_enter (self->device, NULL)
+      && communicator_settle (self, self->nccl->comm_finalize (self->comm), "farewell", NULL))
+    {
+      self->nccl->comm_destroy (self->comm);
+      self->comm = NULL;
+    }
+  communicator_abort (self);
+  g_clear_pointer (&self->stream, tps_cuda_stream_free);
+}
 
 /* -- staging -- */
 
@@ -40,7 +225,7 @@
  * device processes the other. The output of the last slots is complete after drain(). All work is
  * queued on the communicator's stream.
  *
- * Errors: as tps_communicator_wait(); RESOURCE_EXHAUSTED.
+ * Errors: as communicator_wait(); RESOURCE_EXHAUSTED.
  */
 
 #define TPS_STAGING_BYTES ((gsize) 4 << 20) /* of a slot */
@@ -98,7 +283,7 @@ staging_clear (TpsStaging *self)
 static gboolean
 free_slot (TpsStaging *self, TpsStagingSlot *slot, GError **error)
 {
-  if (!tps_communicator_wait (self->communicator, slot->event, "waiting", error))
+  if (!communicator_wait (self->communicator, slot->event, "waiting", error))
     return FALSE;
   if (slot->to != NULL)
     memcpy (slot->to, tps_buffer_get_data (slot->host), slot->n_bytes);
@@ -181,7 +366,7 @@ staging_drop (TpsStaging *self)
  * averages of the averaging server. The elements of all ranks are gathered, segment by segment, and
  * added in rank order by the device's operations.
  *
- * Errors: as tps_communicator_settle(); RESOURCE_EXHAUSTED. The communicator must not be used after
+ * Errors: as communicator_settle(); RESOURCE_EXHAUSTED. The communicator must not be used after
  * an error. */
 
 typedef struct
@@ -190,29 +375,6 @@ typedef struct
   TpsStaging staging;
   TpsBuffer *sum; /* of one segment of half floats, as FLOAT32; allocated on demand */
 } TpsCollectives;
-
-/* Makes an object without memory in the caller's storage, and releases its memory. */
-static void
-collectives_init (TpsCollectives *self, TpsCommunicator *communicator)
-{
-  *self = (TpsCollectives) { .communicator = communicator,
-                             .staging = { .communicator = communicator } };
-}
-
-/* Discards pending output, so that callers' memory is not written to any more. Must be called after
- * a failure, once the communicator has been aborted. */
-static void
-collectives_drop (TpsCollectives *self)
-{
-  staging_drop (&self->staging);
-}
-
-static void
-collectives_clear (TpsCollectives *self)
-{
-  staging_clear (&self->staging);
-  g_clear_pointer (&self->sum, tps_buffer_unref);
-}
 
 static cudaStream_t
 handle_of (TpsCollectives *self)
@@ -240,10 +402,10 @@ reduce_in_place (TpsCollectives *self, gpointer data, gsize n_elems, GError **er
   TpsCommunicator *c = self->communicator;
 
   return enter (self, error)
-         && tps_communicator_settle (c,
-                                     c->nccl->all_reduce (data, data, n_elems, ncclFloat32, ncclSum,
-                                                          c->comm, handle_of (self)),
-                                     "all-reduce", error);
+         && communicator_settle (c,
+                                 c->nccl->all_reduce (data, data, n_elems, ncclFloat32, ncclSum,
+                                                      c->comm, handle_of (self)),
+                                 "all-reduce", error);
 }
 
 /* Sums data in device memory. Uses the event of a slot, but not its buffer. */
@@ -293,7 +455,7 @@ collectives_all_reduce_f32 (TpsCollectives *self, TpsEvent *ready, gfloat *data,
   /* The host reads pageable memory, so it must wait for `ready`. All other memory is read by the
    * device. */
   if (ready != NULL && place == TPS_CUDA_PLACE_PAGEABLE
-      && !tps_communicator_wait (self->communicator, ready, "waiting for the data", error))
+      && !communicator_wait (self->communicator, ready, "waiting for the data", error))
     return FALSE;
   if (ready != NULL && place != TPS_CUDA_PLACE_PAGEABLE)
     tps_cuda_stream_wait_event (self->communicator->stream, ready);
@@ -318,7 +480,7 @@ exchange_numbers (TpsCollectives *self, guint64 mine, guint64 *all, GError **err
   room = tps_buffer_get_data (slot->room);
   staging_bring_in (&self->staging, slot, own, &mine, TPS_CUDA_PLACE_PAGEABLE, sizeof mine);
   if (!enter (self, error)
-      || !tps_communicator_settle (
+      || !communicator_settle (
           c, c->nccl->all_gather (room + own, room, 1, ncclUint64, c->comm, handle_of (self)),
           "all-gather of sizes", error))
     return FALSE;
@@ -403,7 +565,7 @@ average_segment (TpsCollectives *self, const Averaging *averaging, TpsCudaPlace 
   else
     tps_cuda_ops.zero (c->stream, room + own, n_bytes);
   if (!enter (self, error)
-      || !tps_communicator_settle (
+      || !communicator_settle (
           c, c->nccl->all_gather (room + own, room, n_bytes, ncclUint8, c->comm, handle_of (self)),
           "all-gather of half floats", error))
     return FALSE;
@@ -496,7 +658,7 @@ broadcast (TpsCollectives *self, guint root, gconstpointer data, gsize n_bytes, 
       if (root == c->rank)
         staging_bring_in (&self->staging, slot, 0, (const guint8 *) data + start, place, n);
       if (!enter (self, error)
-          || !tps_communicator_settle (
+          || !communicator_settle (
               c,
               c->nccl->broadcast (room, room, n, ncclUint8, (gint) root, c->comm, handle_of (self)),
               "broadcast", error))
@@ -635,8 +797,8 @@ break_group (NcclGroup *self, const Job *job, const GError *failure)
     self->broken = g_strdup_printf ("%s on rank %u of %u: %s", job->name, self->base.rank,
                                     self->base.size, failure->message);
   tps_mutex_unlock (&self->lock);
-  tps_communicator_abort (&self->communicator);
-  collectives_drop (&self->collectives);
+  communicator_abort (&self->communicator);
+  staging_drop (&self->collectives.staging);
 }
 
 static void
@@ -701,8 +863,9 @@ run_group (void *user_data)
   while ((job = take_job (self)) != NULL)
     run_job (self, job);
   set_deadline (self, MIN (self->timeout_ns, FAREWELL_LIMIT_NS));
-  collectives_clear (&self->collectives);
-  tps_communicator_clear (&self->communicator);
+  staging_clear (&self->collectives.staging);
+  g_clear_pointer (&self->collectives.sum, tps_buffer_unref);
+  communicator_clear (&self->communicator);
   return NULL;
 }
 
@@ -892,7 +1055,7 @@ join (NcclGroup *self, const TpsProcessGroupOptions *options, GError **error)
   if (!tps_cuda_device_enter (self->communicator.device, error)
       || !find_unique_id (self, options, &id, error))
     return FALSE;
-  if (!tps_communicator_join (&self->communicator, &id, error))
+  if (!communicator_join (&self->communicator, &id, error))
     {
       g_prefix_error (error, "process group: rank %u of %u on %s: ", options->rank, options->size,
                       options->device->name);
@@ -914,7 +1077,8 @@ make_group (const TpsProcessGroupOptions *options, const TpsNccl *nccl)
                                            .rank = options->rank,
                                            .size = options->size };
   self->timeout_ns = options->timeout_ns;
-  collectives_init (&self->collectives, &self->communicator);
+  self->collectives = (TpsCollectives) { .communicator = &self->communicator,
+                                         .staging = { .communicator = &self->communicator } };
   tps_mutex_init (&self->lock);
   tps_cond_init (&self->changed);
   g_queue_init (&self->jobs);
@@ -933,8 +1097,8 @@ nccl_group_new (const TpsProcessGroupOptions *options, GError **error)
   if (!join (self, options, error)
       || !tps_thread_start (&self->thread, "tps-nccl", run_group, self, error))
     {
-      tps_communicator_abort (&self->communicator);
-      tps_communicator_clear (&self->communicator);
+      communicator_abort (&self->communicator);
+      communicator_clear (&self->communicator);
       free_group (self);
       return NULL;
     }

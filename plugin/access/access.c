@@ -341,7 +341,7 @@ tps_identity_get_grant (TpsIdentity *identity)
 const TpsPrincipal *
 tps_identity_get_principal (const TpsIdentity *identity)
 {
-  return identity->grant != NULL ? tps_grant_get_principal (identity->grant) : identity->principal;
+  return identity->grant != NULL ? identity->grant->principal : identity->principal;
 }
 
 /* Makes the owner of the token with this digest the principal of the identity. The lock of `access`

@@ -59,22 +59,6 @@ tps_glob_matches_any (const gchar *const *patterns, const gchar *text)
 #define MAY_CALL 1   /* the set of the method is not empty, or the method is open */
 #define ALL_TABLES 2 /* one rule of the set allows all tables with the right of the method */
 
-struct TpsGrant
-{
-  TpsRefcount refcount;
-  TpsPrincipal *principal;
-  TpsRules *rules;      /* NULL = everything is allowed */
-  const TpsRule **mine; /* the rules that name the principal; borrowed from `rules` */
-  guint n_mine;
-  guint n_words; /* of a set */
-  guint n_methods;
-  guint64 *sets; /* n_words for each method */
-  guint8 *may;   /* per method: MAY_CALL, ALL_TABLES */
-  TpsAudit *audit;
-  gpointer owner;
-  GDestroyNotify release_owner;
-};
-
 static _Thread_local const TpsGrant *current; /* see tps_grant_set_current() */
 
 /* ---- decisions ------------------------------------------------------------------------------ */
@@ -292,18 +276,6 @@ tps_grant_unref (TpsGrant *grant)
   if (grant->release_owner != NULL)
     grant->release_owner (grant->owner);
   g_free (grant);
-}
-
-const TpsPrincipal *
-tps_grant_get_principal (const TpsGrant *grant)
-{
-  return grant->principal;
-}
-
-TpsAudit *
-tps_grant_get_audit (const TpsGrant *grant)
-{
-  return grant->audit;
 }
 
 const TpsGrant *

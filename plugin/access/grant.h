@@ -11,6 +11,7 @@
 #include "plugin/access/principal.h"
 #include "plugin/access/rules.h"
 #include "runtime/base/counters.h"
+#include "runtime/base/sync.h"
 #include "runtime/base/trace.h"
 
 G_BEGIN_DECLS
@@ -26,8 +27,6 @@ gboolean tps_glob_matches (const gchar *pattern, const gchar *text);
 
 /* Returns TRUE if one of `patterns`, ended by NULL, matches. Thread: any. */
 gboolean tps_glob_matches_any (const gchar *const *patterns, const gchar *text);
-
-typedef struct TpsGrant TpsGrant;
 
 /* A method that rules can allow; immutable. */
 typedef struct
@@ -48,6 +47,23 @@ typedef struct
   TpsCounter *refused;     /* its refused calls; NULL = no metrics */
 } TpsAudit;
 
+/* `principal` and `audit` may be read by users; the other fields are private. */
+typedef struct
+{
+  TpsRefcount refcount;
+  TpsPrincipal *principal;
+  TpsRules *rules;      /* NULL = everything is allowed */
+  const TpsRule **mine; /* the rules that name the principal; borrowed from `rules` */
+  guint n_mine;
+  guint n_words; /* of a set */
+  guint n_methods;
+  guint64 *sets; /* n_words for each method */
+  guint8 *may;   /* per method: MAY_CALL, ALL_TABLES */
+  TpsAudit *audit;
+  gpointer owner;
+  GDestroyNotify release_owner;
+} TpsGrant;
+
 /* Creates a grant, owned by the caller, which takes references to `principal` and `rules` (NULL:
  * everything is allowed). `methods` has elements of TpsGuardedMethod, indexed by `id`. `audit`
  * lives as long as `owner`, which the grant releases with `release_owner`. */
@@ -56,10 +72,6 @@ TpsGrant *tps_grant_new (const TpsPrincipal *principal, TpsRules *rules, const G
 /* Takes a reference, or drops one. Thread: any. */
 TpsGrant *tps_grant_ref (const TpsGrant *grant);
 void tps_grant_unref (TpsGrant *grant);
-
-/* Return the principal of the grant, and its log rates and metrics. */
-const TpsPrincipal *tps_grant_get_principal (const TpsGrant *grant); /* borrowed */
-TpsAudit *tps_grant_get_audit (const TpsGrant *grant);               /* borrowed */
 
 /* Returns TRUE if some rule names the principal. */
 gboolean tps_grant_has_rights (const TpsGrant *grant);

@@ -74,16 +74,6 @@ read_limit (TenantReading *reading, TpsTenantLimits *entry, const gchar *name, J
 }
 
 static gboolean
-check_bursts (TenantReading *reading, const TpsTenantLimits *entry, JsonNode *node)
-{
-  for (guint i = 0; i < TPS_N_RATES; i++)
-    if (entry->rates[i].burst > 0 && entry->rates[i].per_s == 0)
-      return refuse (reading, node, tps_quota_kind_name ((TpsQuotaKind) i),
-                     "the rate is missing, but there is a burst");
-  return TRUE;
-}
-
-static gboolean
 read_entry (TenantReading *reading, JsonNode *node, TpsTenantLimits *entry)
 {
   gsize length = strlen (reading->tenant);
@@ -99,7 +89,11 @@ read_entry (TenantReading *reading, JsonNode *node, TpsTenantLimits *entry)
   while (json_object_iter_next_ordered (&iter, &name, &value))
     if (!read_limit (reading, entry, name, value))
       return FALSE;
-  return check_bursts (reading, entry, node);
+  for (guint i = 0; i < TPS_N_RATES; i++)
+    if (entry->rates[i].burst > 0 && entry->rates[i].per_s == 0)
+      return refuse (reading, node, tps_quota_kind_name ((TpsQuotaKind) i),
+                     "the rate is missing, but there is a burst");
+  return TRUE;
 }
 
 static gboolean

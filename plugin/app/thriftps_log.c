@@ -72,22 +72,6 @@ show_progress (Program *program, const TpsLogReport *report)
            program->command, report->last_lsn, report->n_bytes >> 20);
 }
 
-static void
-print_report (const TpsLogReport *report)
-{
-  if (report->first_lsn == 0)
-    printf ("no records\n");
-  else
-    printf ("LSN %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT ": intact, %" G_GINT64_FORMAT
-            " bytes, epoch %u\n",
-            report->first_lsn, report->last_lsn, report->n_bytes, report->moment.epoch);
-  if (report->torn_position != NULL)
-    printf ("%s: %" G_GINT64_FORMAT
-            " bytes of a torn tail, which were never acknowledged; the server "
-            "removes them when it next starts\n",
-            report->torn_position, report->n_torn_bytes);
-}
-
 static gint
 end_check (const TpsLogReport *report, gboolean is_whole, const GError *error)
 {
@@ -123,7 +107,19 @@ verify (Program *program, TpsDisk *disk)
                                      &error);
 
   if (is_whole)
-    print_report (&report);
+    {
+      if (report.first_lsn == 0)
+        printf ("no records\n");
+      else
+        printf ("LSN %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT ": intact, %" G_GINT64_FORMAT
+                " bytes, epoch %u\n",
+                report.first_lsn, report.last_lsn, report.n_bytes, report.moment.epoch);
+      if (report.torn_position != NULL)
+        printf ("%s: %" G_GINT64_FORMAT
+                " bytes of a torn tail, which were never acknowledged; the server "
+                "removes them when it next starts\n",
+                report.torn_position, report.n_torn_bytes);
+    }
   return end_check (&report, is_whole, error);
 }
 
@@ -135,14 +131,6 @@ print_shape (const gchar *name, TpsTensorView view)
   g_autofree gchar *text = tps_shape_to_string (&view.shape);
 
   printf (" %s=%s", name, text);
-}
-
-static void
-print_tables (const TpsCommand *command)
-{
-  for (guint i = 0; i < command->n_tables; i++)
-    printf (" table=%s@%" G_GINT64_FORMAT "%s", command->tables[i].name,
-            command->tables[i].incarnation, command->tables[i].is_skipped ? ",skipped" : "");
 }
 
 static void
@@ -189,7 +177,9 @@ print_record (const TpsLogRecord *record)
     {
       if (command->id.client != NULL)
         printf (" push=%s/%" G_GINT64_FORMAT, command->id.client, command->id.sequence);
-      print_tables (command);
+      for (guint i = 0; i < command->n_tables; i++)
+        printf (" table=%s@%" G_GINT64_FORMAT "%s", command->tables[i].name,
+                command->tables[i].incarnation, command->tables[i].is_skipped ? ",skipped" : "");
       print_details (command);
       if (command->has_failed)
         printf (" failed");
@@ -237,7 +227,7 @@ remove_records (const Program *program, TpsDisk *disk, gint64 last_lsn, GError *
       data = tps_data_folder_open (disk, above, error);
       if (data == NULL)
         return FALSE;
-      needed_lsn = tps_data_folder_get_lsn (data);
+      needed_lsn = data->lsn;
       if (!tps_data_folder_lower (data, last_lsn, error))
         return FALSE;
     }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,7 +13,6 @@
 #include <unistd.h>
 
 #include "plugin/app/flags.h"
-#include "plugin/app/memory_trimmer.h"
 #include "plugin/app/service_manager.h"
 #include "plugin/http/http.h"
 #include "plugin/net/spin.h"
@@ -23,12 +23,99 @@
 #include "runtime/base/trace_sinks.h"
 #include "runtime/device/backend.h"
 #include "runtime/machine/tuning.h"
+#include "runtime/server/budgets.h"
 
 /* -- tuning list -- */
 
 /* The list that --tuning prints: the cores, and all values that depend on the machine. */
 
 #define SPIN_VARIABLE "THRIFTPS_SPIN_US"
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+typedef struct
+{
+  const TpsBudgets *budgets;
+  gsize highest;    /* bytes: maximum charge of the process budget since the last trim */
+  gint64 uncounted; /* bytes: minimum of the memory that no budget counts, since the last trim */
+  guint n_turns;
+  guint n_turns_to_settle; /* turns until a second trim after a fall of the budgets; 0 = none */
+} MemoryTrimmer;
+
+#define MMAP_THRESHOLD_BYTES (512 << 10)
+/* malloc_trim() walks through all arenas, which is too expensive for less memory than this. */
+#define MIN_TRIM_BYTES ((gsize) 16 << 20)
+#define MIN_UNCOUNTED_BYTES ((gint64) 64 << 20)
+/* Every RECLAIM_TURNS turns (five seconds), half of the kept buffers is freed. Buffers in constant
+ * use are soon kept again. */
+#define RECLAIM_TURNS 20
+#define MIN_RECLAIM_BYTES (1 << 20)
+/* The number of turns from a trim to a second one. Connections and the caches of threads free their
+ * blocks some time after the charge of the process has fallen. */
+#define SETTLE_TURNS 40
+
+/* Returns a trimmer for `budgets`, which are borrowed and must outlive the last turn. */
+static MemoryTrimmer
+new_memory_trimmer (const TpsBudgets *budgets)
+{
+  return (MemoryTrimmer) { .budgets = budgets, .uncounted = G_MAXINT64 };
+}
+
+/* Returns the memory of the process that no budget counts; negative if charged memory has not been
+ * used yet. The second and the third number of the file are the resident memory and the part of it
+ * that belongs to files and shared memory, in pages. */
+static gint64
+get_uncounted (const MemoryTrimmer *trimmer)
+{
+  FILE *file = fopen ("/proc/self/statm", "re");
+  gint64 resident = 0, shared = 0;
+
+  if (file == NULL)
+    return 0;
+  if (fscanf (file, "%*d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT, &resident, &shared) != 2)
+    resident = shared = 0;
+  fclose (file);
+  return (resident - shared) * sysconf (_SC_PAGESIZE)
+         - (gint64) tps_budget_get_held (trimmer->budgets->process);
+}
+
+/* Frees half of the kept buffers every five seconds. If the charge of the process has fallen by 16
+ * MiB, or the memory that no budget counts has grown by 64 MiB, returns freed memory to the system.
+ * Must be called four times a second. Takes about 20 us, or milliseconds if memory is returned. */
+static void
+memory_trimmer_turn (MemoryTrimmer *trimmer)
+{
+  gsize kept = tps_budget_get_held (trimmer->budgets->kept);
+  gint64 uncounted = get_uncounted (trimmer);
+  gsize held;
+
+  if (++trimmer->n_turns % RECLAIM_TURNS == 0 && kept >= MIN_RECLAIM_BYTES)
+    tps_budget_reclaim (trimmer->budgets->kept, kept / 2);
+  held = tps_budget_get_held (trimmer->budgets->process);
+  trimmer->highest = MAX (trimmer->highest, held);
+  trimmer->uncounted = MIN (trimmer->uncounted, uncounted);
+  if (trimmer->highest - held >= MIN_TRIM_BYTES
+      || uncounted - trimmer->uncounted >= MIN_UNCOUNTED_BYTES)
+    {
+      malloc_trim (0);
+      trimmer->highest = held;
+      trimmer->uncounted = get_uncounted (trimmer);
+      trimmer->n_turns_to_settle = SETTLE_TURNS;
+    }
+  else if (trimmer->n_turns_to_settle > 0 && --trimmer->n_turns_to_settle == 0)
+    malloc_trim (0);
+}
+
+/* Sets thresholds of the allocator, so that freed blocks of 512 KiB or more are returned to the
+ * system at once; glibc raises these thresholds, and each of its arenas then keeps up to 64 MiB
+ * that no budget counts. Must be called before other threads are started. */
+static void
+memory_trimmer_set_allocator (void)
+{
+  /* Explicit values also stop glibc from raising both thresholds when large blocks are freed. */
+  mallopt (M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
+  mallopt (M_TRIM_THRESHOLD, MMAP_THRESHOLD_BYTES);
+}
 
 static void
 append_number (GString *list, const gchar *name, gsize value, const gchar *unit,
@@ -561,28 +648,6 @@ catch_signals (void)
     fail (1, g_strconcat ("signals cannot be handled: ", g_strerror (errno), NULL));
 }
 
-static void
-reload_certificates (TpsTls *tls)
-{
-  g_autoptr (GError) error = NULL;
-
-  if (tps_tls_reload (tls, &error))
-    tps_trace (&certificates_reloaded, tps_field_int ("expiry_s", tps_tls_get_expiry_s (tls)));
-  else
-    tps_trace (&certificates_refused, tps_field_text ("reason", error->message));
-}
-
-static void
-reload_access (TpsAccess *access)
-{
-  g_autoptr (GError) error = NULL;
-
-  if (tps_access_reload (access, &error))
-    tps_trace (&access_reloaded, tps_field_bool ("ok", TRUE));
-  else
-    tps_trace (&access_unchanged, tps_field_text ("reason", error->message));
-}
-
 /* Carries out SIGHUP: opens the log again, and reads certificates, rules and tokens again. Does
  * nothing if there is none of them. */
 static void
@@ -591,9 +656,24 @@ reload (const Program *program)
   tps_service_manager_begin_reload (program->manager);
   reopen_log (program->log);
   if (program->tls != NULL)
-    reload_certificates (program->tls);
+    {
+      g_autoptr (GError) error = NULL;
+
+      if (tps_tls_reload (program->tls, &error))
+        tps_trace (&certificates_reloaded,
+                   tps_field_int ("expiry_s", tps_tls_get_expiry_s (program->tls)));
+      else
+        tps_trace (&certificates_refused, tps_field_text ("reason", error->message));
+    }
   if (program->access != NULL)
-    reload_access (program->access);
+    {
+      g_autoptr (GError) error = NULL;
+
+      if (tps_access_reload (program->access, &error))
+        tps_trace (&access_reloaded, tps_field_bool ("ok", TRUE));
+      else
+        tps_trace (&access_unchanged, tps_field_text ("reason", error->message));
+    }
   tps_service_manager_end_reload (program->manager);
 }
 
@@ -602,7 +682,7 @@ static gboolean
 wait_for_signal (const Program *program)
 {
   const TpsBudgets *budgets = tps_plugin_get_budgets (program->plugin);
-  TpsMemoryTrimmer trimmer = tps_memory_trimmer (budgets);
+  MemoryTrimmer trimmer = new_memory_trimmer (budgets);
   struct pollfd readable = { .fd = signal_pipe[0], .events = POLLIN };
   gchar bytes[64];
 
@@ -615,7 +695,7 @@ wait_for_signal (const Program *program)
           tps_trace (&signal_taken, tps_field_text ("signal", strsignal (SIGHUP)));
           reload (program);
         }
-      tps_memory_trimmer_turn (&trimmer);
+      memory_trimmer_turn (&trimmer);
       tps_service_manager_turn (program->manager);
       if (poll (&readable, 1, TURN_MS) > 0)
         while (read (signal_pipe[0], bytes, sizeof bytes) > 0)
@@ -690,7 +770,7 @@ tps_server_main (char **argv, const TpsServerAddition *added)
   addition = added;
   ensure_standard_streams ();
   tps_descriptor_table_raise_limit ();
-  tps_memory_trimmer_set_allocator ();
+  memory_trimmer_set_allocator ();
   catch_signals ();
   if (!tps_server_flags_parse ((const gchar *const *) argv, added->service, &flags, &error))
     fail (2, error->message);

@@ -140,19 +140,6 @@ feed (TpsAssembly *assembly, GBytes *bytes, GError **error)
   return TRUE;
 }
 
-static gboolean
-feed_early (TpsAssembly *assembly, GError **error)
-{
-  while (*get_early (assembly, assembly->n_fed) != NULL)
-    {
-      g_autoptr (GBytes) bytes = g_steal_pointer (get_early (assembly, assembly->n_fed));
-
-      if (!feed (assembly, bytes, error))
-        return FALSE;
-    }
-  return TRUE;
-}
-
 gboolean
 tps_assembly_put (TpsAssembly *assembly, const TpsChunk *chunk, gboolean *may_help, GError **error)
 {
@@ -168,7 +155,14 @@ tps_assembly_put (TpsAssembly *assembly, const TpsChunk *chunk, gboolean *may_he
   *may_help = FALSE;
   assembly->n_chunks = chunk->count;
   *get_early (assembly, chunk->index) = g_bytes_ref (chunk->data.received);
-  return feed_early (assembly, error);
+  while (*get_early (assembly, assembly->n_fed) != NULL)
+    {
+      g_autoptr (GBytes) bytes = g_steal_pointer (get_early (assembly, assembly->n_fed));
+
+      if (!feed (assembly, bytes, error))
+        return FALSE;
+    }
+  return TRUE;
 }
 
 gboolean

@@ -45,6 +45,4 @@ gint32 tps_assembly_get_n_received (const TpsAssembly *assembly);
 /* Returns the complete reply, which the caller owns; NULL if chunks are missing. */
 TpsMessage *tps_assembly_take (TpsAssembly *assembly);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsAssembly, tps_assembly_free)
-
 G_END_DECLS

@@ -96,11 +96,10 @@ tps_crc32c_check_chunk (const TpsChunk *chunk, TpsErrorCode code, GError **error
 
   if (crc == (guint32) chunk->crc32c)
     return TRUE;
-  g_set_error (
-      error, TPS_ERROR, code,
+  return tps_fail (
+      error, code,
       "chunk %d of %d is corrupt and may be sent again: its CRC32C is 0x%08x, expected 0x%08x",
       chunk->index, chunk->count, crc, (guint32) chunk->crc32c);
-  return FALSE;
 }
 
 /* ---- names of transfers --------------------------------------------------------------------- */

@@ -107,6 +107,4 @@ gint64 tps_transfer_store_get_next_expiry_ns (TpsTransferStore *store);
 guint tps_transfer_store_get_n_transfers (TpsTransferStore *store);
 gsize tps_transfer_store_get_n_bytes (TpsTransferStore *store);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTransferStore, tps_transfer_store_free)
-
 G_END_DECLS

@@ -101,16 +101,6 @@ tps_message_drop_bodies (TpsMessage *message)
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
-static void
-release_charge (TpsMessage *message)
-{
-  message->n_bytes_held = 0;
-  message->n_bytes_head = 0;
-  message->n_bytes_free = 0;
-  tps_charge_clear (&message->charge);
-  g_clear_pointer (&message->charge.budget, tps_budget_unref);
-}
-
 TpsMessage *
 tps_message_new (void)
 {
@@ -151,7 +141,11 @@ tps_message_free (TpsMessage *message)
 
   if (message == NULL)
     return;
-  release_charge (message);
+  message->n_bytes_held = 0;
+  message->n_bytes_head = 0;
+  message->n_bytes_free = 0;
+  tps_charge_clear (&message->charge);
+  g_clear_pointer (&message->charge.budget, tps_budget_unref);
   forget_headers (message);
   if (G_UNLIKELY (message->has_secret))
     explicit_bzero (message->head->data, message->head->len);

@@ -143,13 +143,6 @@ take_body (TpsReader *in)
   return body;
 }
 
-/* Returns TRUE if a binary of `n_bytes` was a body that has been dropped. */
-static gboolean
-is_dropped (const TpsReader *in, gsize n_bytes)
-{
-  return in->message->n_bytes_refused > 0 && n_bytes >= TPS_MESSAGE_BODY_THRESHOLD;
-}
-
 static gsize
 take_length (TpsReader *in)
 {
@@ -164,7 +157,8 @@ tps_reader_binary (TpsReader *in)
   TpsBytesView view = { .n_bytes = take_length (in) };
   const TpsBody *body = in->bad ? NULL : take_body (in);
 
-  if (body == NULL && is_dropped (in, view.n_bytes))
+  if (body == NULL && in->message->n_bytes_refused > 0
+      && view.n_bytes >= TPS_MESSAGE_BODY_THRESHOLD)
     in->bad = TRUE;
   else if (body == NULL)
     view.data = take (in, view.n_bytes);

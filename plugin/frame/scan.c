@@ -523,14 +523,6 @@ run (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, gsize *n_used)
   return last;
 }
 
-/* Keeps the rest of a chunk. It is shorter than a token, so it fits into `carry`. */
-static void
-keep_rest (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes)
-{
-  memcpy (scanner->carry, bytes, n_bytes);
-  scanner->n_carry = (guint) n_bytes;
-}
-
 /* Returns the destination of the next byte of the body; NULL = the body is refused. */
 static guint8 *
 body_room (const TpsScanner *scanner)
@@ -614,7 +606,8 @@ tps_scanner_feed (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, gsize
       n_done += n_used;
       if (last == TPS_STEP_MORE)
         {
-          keep_rest (scanner, bytes + n_done, n_bytes - n_done);
+          memcpy (scanner->carry, bytes + n_done, n_bytes - n_done);
+          scanner->n_carry = (guint) (n_bytes - n_done);
           n_done = n_bytes;
         }
     }

@@ -47,17 +47,6 @@ tps_scan_refuse_length (TpsScanner *scanner, const TpsScanInput *in, const gchar
   return refuse_with (scanner, in, TPS_ERROR_RESOURCE_EXHAUSTED, text);
 }
 
-static gboolean
-refuse_head (TpsScanner *scanner, const TpsScanInput *in)
-{
-  g_autofree gchar *text = g_strdup_printf (
-      "the message without its large binaries exceeds the limit of %" G_GSIZE_FORMAT " bytes",
-      scanner->max_head_bytes);
-
-  refuse_with (scanner, in, TPS_ERROR_RESOURCE_EXHAUSTED, text);
-  return FALSE;
-}
-
 static void
 count_dropped (TpsMessage *message, gsize n_bytes)
 {
@@ -106,7 +95,14 @@ grow_head (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes)
   gsize n_bytes_new = MAX (FIRST_HEAD_BYTES, (gsize) message->head->len * 2);
 
   if (wanted > scanner->max_head_bytes)
-    return refuse_head (scanner, in);
+    {
+      g_autofree gchar *text = g_strdup_printf (
+          "the message without its large binaries exceeds the limit of %" G_GSIZE_FORMAT " bytes",
+          scanner->max_head_bytes);
+
+      refuse_with (scanner, in, TPS_ERROR_RESOURCE_EXHAUSTED, text);
+      return FALSE;
+    }
   while (n_bytes_new < wanted)
     n_bytes_new *= 2;
   n_bytes_new = MIN (n_bytes_new, scanner->max_head_bytes);
@@ -245,22 +241,18 @@ tps_scan_begin_struct (TpsScanner *scanner, TpsScanInput *in)
   return TPS_STEP_OK;
 }
 
-static TpsScanStep
-finish_message (TpsScanner *scanner, TpsScanInput *in)
-{
-  if (scanner->framed == 1 && tps_scan_n_left (in) > 0)
-    return tps_scan_refuse (scanner, in,
-                            "the message ends %" G_GSIZE_FORMAT " bytes before its frame",
-                            tps_scan_n_left (in));
-  scanner->state = TPS_SCAN_DONE;
-  return TPS_STEP_STOP;
-}
-
 TpsScanStep
 tps_scan_end_level (TpsScanner *scanner, TpsScanInput *in)
 {
   if (--scanner->depth == 0)
-    return finish_message (scanner, in);
+    {
+      if (scanner->framed == 1 && tps_scan_n_left (in) > 0)
+        return tps_scan_refuse (scanner, in,
+                                "the message ends %" G_GSIZE_FORMAT " bytes before its frame",
+                                tps_scan_n_left (in));
+      scanner->state = TPS_SCAN_DONE;
+      return TPS_STEP_STOP;
+    }
   scanner->state = TPS_SCAN_NEXT;
   return TPS_STEP_OK;
 }

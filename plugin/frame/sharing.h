@@ -70,14 +70,7 @@ struct TpsSharing
   const TpsSharingOps *ops;
 };
 
-/* Take and release a reference. Thread: any. */
-static inline TpsSharing *
-tps_sharing_ref (TpsSharing *sharing)
-{
-  sharing->ops->ref (sharing);
-  return sharing;
-}
-
+/* Releases a reference. Thread: any. */
 static inline void
 tps_sharing_unref (TpsSharing *sharing)
 {

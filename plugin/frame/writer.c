@@ -359,7 +359,9 @@ tps_writer_set_sharing (TpsWriter *out, TpsSharing *sharing)
 {
   TpsSharing *before = out->sharing;
 
-  out->sharing = sharing != NULL ? tps_sharing_ref (sharing) : NULL;
+  out->sharing = sharing;
+  if (sharing != NULL)
+    sharing->ops->ref (sharing);
   if (before != NULL)
     tps_sharing_unref (before);
 }
@@ -625,17 +627,6 @@ tps_writer_add_header (TpsWriter *out, const gchar *key, const gchar *value)
   put_header_text (out, value);
 }
 
-static void
-end_header (TpsWriter *out)
-{
-  guint16 size;
-
-  while (out->n_head % 4 != HEADER_FIXED_BYTES % 4)
-    put_byte (out, 0);
-  size = GUINT16_TO_BE ((guint16) ((out->n_head - HEADER_FIXED_BYTES) / 4));
-  memcpy (out->head + HEADER_SIZE_OFFSET, &size, sizeof size);
-}
-
 /* ---- messages ------------------------------------------------------------------------------- */
 
 void
@@ -644,7 +635,14 @@ tps_writer_message_begin (TpsWriter *out, const gchar *name, TpsMessageKind kind
   gsize n_name = strlen (name);
 
   if (out->n_prefix > 0)
-    end_header (out);
+    {
+      guint16 size;
+
+      while (out->n_head % 4 != HEADER_FIXED_BYTES % 4)
+        put_byte (out, 0);
+      size = GUINT16_TO_BE ((guint16) ((out->n_head - HEADER_FIXED_BYTES) / 4));
+      memcpy (out->head + HEADER_SIZE_OFFSET, &size, sizeof size);
+    }
   else if (out->framed)
     put_be32 (out, 0); /* the length, filled in at the end */
   out->n_prefix = out->n_head;

@@ -100,14 +100,6 @@ sampler_new (const TpsReports *reports)
   return sampler;
 }
 
-static void
-sampler_free (Sampler *sampler)
-{
-  g_hash_table_unref (sampler->methods);
-  g_hash_table_unref (sampler->tables);
-  g_free (sampler);
-}
-
 /* Returns the data of the event "hello". The caller owns it. */
 static GString *
 sampler_greet (Sampler *sampler)
@@ -643,7 +635,9 @@ event_streams_free (TpsEventStreams *streams)
   stop_timer (streams);
   if (streams->list.length > 0)
     return;
-  sampler_free (streams->sampler);
+  g_hash_table_unref (streams->sampler->methods);
+  g_hash_table_unref (streams->sampler->tables);
+  g_free (streams->sampler);
   g_free (streams);
 }
 
@@ -710,21 +704,6 @@ set_source (Listener *listener, GSource *source, GSourceFunc func)
   g_source_attach (source, listener->http->context);
 }
 
-/* The connection stays in the backlog, so the socket stays readable. Without a pause, the thread
- * would retry accept() without end. */
-static void
-pause_accepting (Listener *listener, gint code)
-{
-  tps_trace (&http_accept_failed, tps_field_text ("reason", g_strerror (code)));
-  set_source (listener, g_timeout_source_new (ACCEPT_PAUSE_MS), resume_accepting);
-}
-
-static gboolean
-is_lack (gint code)
-{
-  return code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM;
-}
-
 static gboolean
 on_connections (gint fd, GIOCondition condition, gpointer data)
 {
@@ -740,9 +719,12 @@ on_connections (gint fd, GIOCondition condition, gpointer data)
           tps_http_connections_accept (listener->http->connections, accepted);
           continue;
         }
-      if (is_lack (code))
+      if (code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM)
         {
-          pause_accepting (listener, code);
+          /* The connection stays in the backlog, so the socket stays readable. Without a pause, the
+           * thread would retry accept() without end. */
+          tps_trace (&http_accept_failed, tps_field_text ("reason", g_strerror (code)));
+          set_source (listener, g_timeout_source_new (ACCEPT_PAUSE_MS), resume_accepting);
           return G_SOURCE_REMOVE;
         }
       if (code != EINTR && code != ECONNABORTED)

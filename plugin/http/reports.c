@@ -76,18 +76,6 @@ typedef struct
   guint n_reasons, n_warnings;
 } State;
 
-static void
-add_server_state (TpsServer *server, State *state)
-{
-  TpsServerStatus status;
-
-  tps_server_get_status (server, &status);
-  if (!status.is_running)
-    state->reasons[state->n_reasons++] = "starting";
-  if (status.is_draining)
-    state->reasons[state->n_reasons++] = "draining";
-}
-
 /* Adds the phase of the data directory as a reason or a warning, unless it is LIVE. */
 static void
 add_durable_state (TpsDurable *durable, State *state)
@@ -119,26 +107,21 @@ tps_reports_add_state (const TpsReports *reports, TpsJsonWriter *json, const gch
   State state = { .n_reasons = 0 };
 
   if (reports->server != NULL)
-    add_server_state (reports->server, &state);
+    {
+      TpsServerStatus status;
+
+      tps_server_get_status (reports->server, &status);
+      if (!status.is_running)
+        state.reasons[state.n_reasons++] = "starting";
+      if (status.is_draining)
+        state.reasons[state.n_reasons++] = "draining";
+    }
   if (durable != NULL)
     add_durable_state (durable, &state);
   tps_json_add_text (json, name, state.n_reasons == 0 ? "ready" : "not ready");
   add_texts (json, "reasons", state.reasons, state.n_reasons);
   add_texts (json, "warnings", state.warnings, state.n_warnings);
   return state.n_reasons == 0;
-}
-
-static void
-add_recovery (TpsJsonWriter *json, const TpsDurableStatus *status)
-{
-  if (status->n_bytes > 0)
-    tps_json_add_int (json, "recovery_bytes", status->n_bytes);
-  else
-    tps_json_add_null (json, "recovery_bytes");
-  if (status->remaining_ms >= 0)
-    tps_json_add_real (json, "recovery_remaining_s", (gdouble) status->remaining_ms / 1e3, 3);
-  else
-    tps_json_add_null (json, "recovery_remaining_s");
 }
 
 static void
@@ -184,7 +167,14 @@ tps_reports_add_durability (const TpsReports *reports, TpsJsonWriter *json, gboo
     {
       tps_json_add_text (json, "reason", status.reason[0] != '\0' ? status.reason : NULL);
       tps_json_add_text (json, "log", tps_durable_get_log_id (durable));
-      add_recovery (json, &status);
+      if (status.n_bytes > 0)
+        tps_json_add_int (json, "recovery_bytes", status.n_bytes);
+      else
+        tps_json_add_null (json, "recovery_bytes");
+      if (status.remaining_ms >= 0)
+        tps_json_add_real (json, "recovery_remaining_s", (gdouble) status.remaining_ms / 1e3, 3);
+      else
+        tps_json_add_null (json, "recovery_remaining_s");
       add_snapshot (json, durable);
     }
   tps_json_close (json, '}');
@@ -428,26 +418,19 @@ add_http (const TpsReports *reports, TpsJsonWriter *json)
   tps_json_close (json, '}');
 }
 
-/* Adds the log levels, which Node.set_log_level can change. */
-static void
-add_log_levels (TpsJsonWriter *json)
-{
-  g_autofree gchar *levels = tps_trace_dup_levels ();
-
-  tps_json_add_text (json, "log_levels", levels);
-}
-
 static void
 handle_status (TpsHttpRequest *request, gpointer data)
 {
   const TpsReports *reports = data;
+  g_autofree gchar *levels = NULL;
   TpsJsonWriter json;
 
   tps_json_writer_init (&json);
   tps_json_open (&json, NULL, '{');
   add_identity (reports, &json);
   tps_reports_add_state (reports, &json, "state");
-  add_log_levels (&json);
+  levels = tps_trace_dup_levels ();
+  tps_json_add_text (&json, "log_levels", levels);
   add_totals (reports, &json);
   tps_json_open (&json, "budgets", '[');
   tps_budget_visit (tps_plugin_get_budgets (reports->plugin)->process, add_budget, &json);
@@ -492,16 +475,6 @@ add_connection (TpsJsonWriter *json, const TpsConnectionInfo *info)
   tps_json_close (json, '}');
 }
 
-/* The cursor for the next page is the last id of this page. */
-static void
-add_next_id (TpsJsonWriter *json, const GArray *infos, guint64 limit)
-{
-  if (infos->len > 0 && infos->len == limit)
-    tps_json_add_uint (json, "next", g_array_index (infos, TpsConnectionInfo, infos->len - 1).id);
-  else
-    tps_json_add_null (json, "next");
-}
-
 static void
 handle_connections (TpsHttpRequest *request, gpointer data)
 {
@@ -519,7 +492,10 @@ handle_connections (TpsHttpRequest *request, gpointer data)
   tps_json_open (&json, NULL, '{');
   tps_json_add_time (&json, "time_s", g_get_real_time ());
   tps_json_add_uint (&json, "total", server != NULL ? tps_server_get_n_connections (server) : 0);
-  add_next_id (&json, infos, limit);
+  if (infos->len > 0 && infos->len == limit)
+    tps_json_add_uint (&json, "next", g_array_index (infos, TpsConnectionInfo, infos->len - 1).id);
+  else
+    tps_json_add_null (&json, "next");
   tps_json_open (&json, "connections", '[');
   for (guint i = 0; i < infos->len; i++)
     add_connection (&json, &g_array_index (infos, TpsConnectionInfo, i));
@@ -562,22 +538,6 @@ typedef struct
   TpsReading *reading;
   GHashTable *by_name[TPS_N_TABLE_COUNTS]; /* by table; NULL = not counted */
 } Traffic;
-
-static void
-traffic_init (Traffic *traffic, TpsPlugin *plugin)
-{
-  traffic->reading = tps_counters_read (tps_metrics_get_counters (tps_plugin_get_metrics (plugin)));
-  for (guint i = 0; i < TPS_N_TABLE_COUNTS; i++)
-    traffic->by_name[i] = tps_readings_index (traffic->reading, tps_table_counts[i].family);
-}
-
-static void
-traffic_clear (Traffic *traffic)
-{
-  for (guint i = 0; i < TPS_N_TABLE_COUNTS; i++)
-    g_clear_pointer (&traffic->by_name[i], g_hash_table_unref);
-  tps_reading_free (traffic->reading);
-}
 
 static void
 add_traffic (TpsJsonWriter *json, const Traffic *traffic, const gchar *table)
@@ -636,10 +596,15 @@ add_tables (const TpsReports *reports, TpsJsonWriter *json, const TpsTableSpecs 
   tps_json_add_uint (json, "total", specs->n_specs);
   tps_json_add_text (json, "next", end < specs->n_specs ? specs->specs[end - 1].name : NULL);
   tps_json_open (json, "tables", '[');
-  traffic_init (&traffic, reports->plugin);
+  traffic.reading = tps_counters_read (
+      tps_metrics_get_counters (tps_plugin_get_metrics (reports->plugin)));
+  for (guint i = 0; i < TPS_N_TABLE_COUNTS; i++)
+    traffic.by_name[i] = tps_readings_index (traffic.reading, tps_table_counts[i].family);
   for (guint i = begin; i < end; i++)
     add_table (json, &specs->specs[i], &traffic);
-  traffic_clear (&traffic);
+  for (guint i = 0; i < TPS_N_TABLE_COUNTS; i++)
+    g_clear_pointer (&traffic.by_name[i], g_hash_table_unref);
+  tps_reading_free (traffic.reading);
   tps_json_close (json, ']');
 }
 

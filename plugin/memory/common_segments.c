@@ -20,15 +20,6 @@ struct TpsCommonSegments
   atomic_uint n_segments;
 };
 
-struct TpsCommonSegment
-{
-  TpsRefcount refcount;
-  TpsCommonSegments *owner; /* a reference */
-  guint64 number;
-  TpsSegment *segment;
-  gint fd;
-};
-
 TpsCommonSegments *
 tps_common_segments_new (void)
 {
@@ -75,18 +66,6 @@ tps_common_segment_unref (TpsCommonSegment *segment)
   close (segment->fd);
   tps_common_segments_unref (segment->owner);
   g_free (segment);
-}
-
-guint64
-tps_common_segment_get_number (const TpsCommonSegment *segment)
-{
-  return segment->number;
-}
-
-TpsSegment *
-tps_common_segment_get (const TpsCommonSegment *segment)
-{
-  return segment->segment;
 }
 
 gint
@@ -160,7 +139,7 @@ tps_common_segments_alloc (gpointer user_data, gsize n_bytes, GError **error)
   g_ptr_array_add (self->segments, segment);
   atomic_fetch_add (&self->n_segments, 1);
   tps_mutex_unlock (&self->lock);
-  return tps_buffer_new_foreign (tps_segment_get_data (memory), n_bytes, NULL, retire, segment);
+  return tps_buffer_new_foreign (memory->data, n_bytes, NULL, retire, segment);
 }
 
 gboolean
@@ -173,8 +152,8 @@ static gboolean
 contains (const TpsSegment *segment, gconstpointer data, gsize n_bytes)
 {
   /* If `data` lies before the segment, the unsigned difference is larger than any segment. */
-  gsize offset = GPOINTER_TO_SIZE (data) - GPOINTER_TO_SIZE (tps_segment_get_data (segment));
-  gsize size = tps_segment_get_size (segment);
+  gsize offset = GPOINTER_TO_SIZE (data) - GPOINTER_TO_SIZE (segment->data);
+  gsize size = segment->n_bytes;
 
   return offset <= size && n_bytes <= size - offset;
 }

@@ -11,11 +11,21 @@
 #pragma once
 
 #include "plugin/memory/segment.h"
+#include "runtime/base/sync.h"
 
 G_BEGIN_DECLS
 
 typedef struct TpsCommonSegments TpsCommonSegments;
-typedef struct TpsCommonSegment TpsCommonSegment;
+
+/* Read-only for users. */
+typedef struct
+{
+  TpsRefcount refcount;
+  TpsCommonSegments *owner; /* a reference */
+  guint64 number;
+  TpsSegment *segment;
+  gint fd;
+} TpsCommonSegment;
 
 /* Creates an object without segments, and takes and releases references. The caller of new() owns a
  * reference. */
@@ -44,17 +54,10 @@ TpsCommonSegment *tps_common_segments_find_number (TpsCommonSegments *self, guin
 TpsCommonSegment *tps_common_segment_ref (TpsCommonSegment *segment);
 void tps_common_segment_unref (TpsCommonSegment *segment);
 
-/* Returns the number of the segment, which is unique in the process and never 0. */
-guint64 tps_common_segment_get_number (const TpsCommonSegment *segment);
-
-/* Returns the mapped memory, borrowed from the segment. */
-TpsSegment *tps_common_segment_get (const TpsCommonSegment *segment);
-
 /* Returns a new descriptor of the file, which the caller owns; -1 on error. Errors:
  * RESOURCE_EXHAUSTED. */
 gint tps_common_segment_dup_descriptor (const TpsCommonSegment *segment, GError **error);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsCommonSegments, tps_common_segments_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsCommonSegment, tps_common_segment_unref)
 
 G_END_DECLS

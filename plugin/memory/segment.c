@@ -24,14 +24,6 @@
 #define HUGE_PAGE_BYTES ((gsize) 2 << 20)
 #define NEEDED_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
-struct TpsSegment
-{
-  TpsSegmentUse use;
-  gsize n_bytes;
-  guint8 *data;
-  TpsBuffer *exported; /* memory of a device; NULL = a mapped file */
-};
-
 /* ---- pages ---------------------------------------------------------------------------------- */
 
 gsize
@@ -249,24 +241,6 @@ tps_segment_show (const TpsSegment *segment, gsize offset, gsize length, GDestro
     return tps_buffer_new_foreign (data, length, tps_buffer_get_device (segment->exported),
                                    free_func, user_data);
   return tps_buffer_new_shared (data, length, free_func, user_data);
-}
-
-TpsSegmentUse
-tps_segment_get_use (const TpsSegment *segment)
-{
-  return segment->use;
-}
-
-gsize
-tps_segment_get_size (const TpsSegment *segment)
-{
-  return segment->n_bytes;
-}
-
-guint8 *
-tps_segment_get_data (const TpsSegment *segment)
-{
-  return segment->data;
 }
 
 void

@@ -27,7 +27,16 @@ typedef enum
   TPS_SEGMENT_COMMON_ANSWERS = 3,
 } TpsSegmentUse;
 
-typedef struct TpsSegment TpsSegment;
+/* Read-only for users. */
+typedef struct
+{
+  TpsSegmentUse use;
+  gsize n_bytes; /* whole pages or blocks */
+  /* An address of the host, mapped read-only on the side that reads, or for CUDA_IPC an address of
+   * the device. */
+  guint8 *data;
+  TpsBuffer *exported; /* memory of a device; NULL = a mapped file */
+} TpsSegment;
 
 /* Returns `n_bytes`, rounded up to whole pages or, for CUDA_IPC, to blocks of exported memory;
  * G_MAXSIZE if the result overflows. */
@@ -59,14 +68,8 @@ TpsSegment *tps_segment_create_exported (TpsDevice *device, TpsSegmentUse use, g
 TpsSegment *tps_segment_open_exported (TpsDevice *device, TpsSegmentUse use, gsize n_bytes,
                                        const guint8 *handle, GError **error);
 
-/* Return the kind, the use and the rounded size of the segment. */
+/* Returns the kind of the segment. */
 TpsSegmentKind tps_segment_get_kind (const TpsSegment *segment);
-TpsSegmentUse tps_segment_get_use (const TpsSegment *segment);
-gsize tps_segment_get_size (const TpsSegment *segment);
-
-/* Returns the memory, borrowed: an address of the host, mapped read-only on the side that reads, or
- * for CUDA_IPC an address of the device. */
-guint8 *tps_segment_get_data (const TpsSegment *segment);
 
 /* Returns a buffer of the bytes [offset, offset + length), which the caller owns. The peer may
  * change them at any time. The segment must outlive the buffer; `free_func (user_data)` is called

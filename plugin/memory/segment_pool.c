@@ -5,12 +5,696 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "plugin/memory/pool_segments.h"
-#include "plugin/memory/slice_search.h"
+#include "plugin/frame/message.h"
+#include "plugin/frame/reader.h"
 #include "runtime/base/error.h"
 #include "runtime/base/magazine.h"
 #include "runtime/base/stream_copy.h"
+#include "runtime/base/sync.h"
 #include "runtime/device/device_memory.h"
+
+/* ---- segments, and the choice of the next one ------------------------------------------------ */
+
+/* The state of a pool with its segments, and the choice of the next segment. Private to the pool:
+ * segment_pool.c has the requests to the server, the memory of calls and of replies. */
+
+#define TPS_POOL_SEGMENT_MIN_BYTES ((gsize) 1 << 20)
+#define TPS_POOL_FIRST_BACKOFF 16 /* demands to ignore after a refusal; doubles each time */
+
+/* The state of a segment is
+ *   FREE      REQUESTS: unused. ANSWERS: owned by the server, which may place a reply there
+ *   LEASED    REQUESTS: used by one call, until it is answered
+ *   CLAIMED   REQUESTS: owned by the user of a buffer, until that is released, and used by calls
+ *             that use its slices, until they are answered
+ *   LENT      ANSWERS: used by one received reply, until that is released
+ *   RETURNED  ANSWERS: unused; the server must be told
+ *
+ * and the phase of its life is
+ *   OPEN      it may be used
+ *   DOOMED    it must be closed
+ *   CLOSING   the request to close it is pending
+ *   DRAINING  (ANSWERS) the server has closed it, but replies to earlier calls may lie there: it is
+ *             dropped when the last of these calls has ended. It does not count any more
+ *
+ * A call that was not answered leaves its segments DOOMED, because the server may read them until
+ * they are closed. All other segments are FREE when they become DOOMED. A CLAIMED segment stays
+ * mapped here until its buffer is released, even after it has been closed.
+ *
+ * A client must unmap the memory of a device before the server frees it. The pool therefore unmaps
+ * such a segment before it sends the request to close it. Replies that are on their way could still
+ * refer to an unmapped segment, so segments of a device for ANSWERS are closed only when the
+ * connection closes. */
+typedef enum
+{
+  TPS_POOL_SEGMENT_FREE,
+  TPS_POOL_SEGMENT_LEASED,
+  TPS_POOL_SEGMENT_CLAIMED,
+  TPS_POOL_SEGMENT_LENT,
+  TPS_POOL_SEGMENT_RETURNED,
+} TpsPoolSegmentState;
+
+typedef enum
+{
+  TPS_POOL_SEGMENT_OPEN,
+  TPS_POOL_SEGMENT_DOOMED,
+  TPS_POOL_SEGMENT_CLOSING,
+  TPS_POOL_SEGMENT_DRAINING,
+} TpsPoolSegmentPhase;
+
+typedef struct
+{
+  gint64 id;
+  TpsSegment *segment; /* NULL: not mapped, recorded only to be closed */
+  TpsSegmentKind kind;
+  TpsSegmentUse use;
+  gsize n_bytes;
+  TpsPoolSegmentState state;
+  TpsPoolSegmentPhase phase;
+  gsize n_used;       /* LEASED: bytes in use, from the beginning */
+  guint64 last_lease; /* DRAINING: the last call whose reply may lie there */
+  gboolean has_owner; /* CLAIMED: the buffer has not been released */
+  guint n_calls;      /* CLAIMED: slices in calls that have not ended */
+} TpsPoolSegment;
+
+/* A call that has not ended. */
+typedef struct
+{
+  GList node;     /* in pool->leases */
+  guint64 number; /* its position among all calls */
+} TpsPoolLease;
+
+typedef enum
+{
+  TPS_OFFER_UNKNOWN, /* no tensor has missed shared memory yet */
+  TPS_OFFER_WANTED,
+  TPS_OFFER_ASKED,
+  TPS_OFFER_MADE,
+  TPS_OFFER_ENDED, /* no further segments are opened */
+} TpsOfferState;
+
+/* The largest demand for segments of one use since the last request for such a segment. */
+typedef struct
+{
+  gsize n_bytes;    /* of the largest message; 0 = no demand */
+  guint n_parallel; /* useful number of such segments at one time */
+} TpsSegmentDemand;
+
+typedef struct
+{
+  gsize max_bytes;
+  gboolean is_ended;                                 /* no further segments are opened */
+  TpsSegmentDemand demands[TPS_SEGMENT_ANSWERS + 1]; /* by use */
+  guint n_backoff;                                   /* demands to ignore after the next refusal */
+  guint n_overlooked; /* demands still to ignore after the last refusal */
+} TpsPoolKind;
+
+struct TpsSegmentPool
+{
+  TpsRefcount refcount;
+
+  /* Guards all fields below. While it is held, no other lock is taken, except the loop's lock by
+   * `wake`. */
+  TpsMutex lock;
+  GDestroyNotify wake; /* NULL: the pool is shut down */
+  gpointer user_data;
+  gboolean woken; /* `wake` was called since tps_segment_pool_next () last returned FALSE */
+  TpsPoolKind kinds[TPS_SEGMENT_N_KINDS]; /* by kind */
+  /* The device of segments of kind CUDA_IPC; NULL = no tensor has needed such a segment yet. */
+  TpsDevice *device;
+  gboolean takes_lookups;      /* its segments are for results of lookups only; does not change */
+  gboolean has_common_answers; /* FALSE after the server has refused them */
+  TpsOfferState offer;
+  GPtrArray *segments; /* of TpsPoolSegment */
+  GQueue leases;       /* of TpsPoolLease, by age */
+  guint n_large;       /* leases with a tensor for shared memory */
+  guint64 n_leases_made;
+  gboolean open_out;
+  TpsSegmentKind opening_kind;
+  TpsSegmentUse opening_use;
+  gsize n_opening_bytes;
+  gboolean release_out;
+  gboolean close_out;
+  gint descriptor; /* of the segment that is being opened; -1 = not received */
+  TpsSharingStats stats;
+};
+
+/* The lock must be held during all functions below. */
+
+/* Counts one tensor of `n_bytes`. */
+static inline void
+sharing_count_add (TpsSharingCount *count, guint64 n_bytes)
+{
+  count->n_tensors++;
+  count->n_bytes += n_bytes;
+}
+
+#define MAX_SEGMENTS 64 /* of one kind and use */
+
+/* Returns TRUE if tps_segment_pool_shut_down() has been called. */
+static gboolean
+pool_is_down (const TpsSegmentPool *pool)
+{
+  return pool->wake == NULL;
+}
+
+/* Calls `wake`, so that the owner of the pool calls tps_segment_pool_next (). Has no effect if
+ * `wake` has already been called and the owner has not reacted yet, or after the shutdown. */
+static void
+pool_wake (TpsSegmentPool *pool)
+{
+  if (pool->wake == NULL || pool->woken)
+    return;
+  pool->woken = TRUE;
+  pool->wake (pool->user_data);
+}
+
+/* Returns the mapped segment with this use and id, in any phase, borrowed; NULL = there is none. */
+static TpsPoolSegment *
+pool_find (const TpsSegmentPool *pool, TpsSegmentUse use, gint64 id)
+{
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      TpsPoolSegment *held = pool->segments->pdata[i];
+
+      if (held->id == id && held->use == use && held->segment != NULL)
+        return held;
+    }
+  return NULL;
+}
+
+/* Returns the smallest OPEN and FREE segment for REQUESTS of at least `n_bytes`, borrowed; NULL =
+ * there is none. */
+static TpsPoolSegment *
+pool_find_free (const TpsSegmentPool *pool, TpsSegmentKind kind, gsize n_bytes)
+{
+  TpsPoolSegment *best = NULL;
+
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      TpsPoolSegment *held = pool->segments->pdata[i];
+
+      if (held->kind == kind && held->use == TPS_SEGMENT_REQUESTS
+          && held->state == TPS_POOL_SEGMENT_FREE && held->phase == TPS_POOL_SEGMENT_OPEN
+          && held->n_bytes >= n_bytes && (best == NULL || held->n_bytes < best->n_bytes))
+        best = held;
+    }
+  return best;
+}
+
+/* Returns the OPEN CLAIMED segment that contains the bytes at an aligned offset, borrowed; NULL =
+ * there is none. */
+static TpsPoolSegment *
+pool_find_claim (const TpsSegmentPool *pool, gconstpointer data, gsize n_bytes)
+{
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      TpsPoolSegment *held = pool->segments->pdata[i];
+      gsize offset;
+
+      if (held->state != TPS_POOL_SEGMENT_CLAIMED || held->phase != TPS_POOL_SEGMENT_OPEN)
+        continue;
+      /* If `data` lies before the segment, the unsigned difference is larger than any segment. */
+      offset = GPOINTER_TO_SIZE (data) - GPOINTER_TO_SIZE (held->segment->data);
+      if (offset <= held->n_bytes && n_bytes <= held->n_bytes - offset)
+        return offset % TPS_SHARING_ALIGNMENT == 0 ? held : NULL;
+    }
+  return NULL;
+}
+
+/* Returns the number of segments of this kind in this state. */
+static guint
+pool_count (const TpsSegmentPool *pool, TpsSegmentKind kind, TpsPoolSegmentState state)
+{
+  guint n_segments = 0;
+
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      const TpsPoolSegment *held = pool->segments->pdata[i];
+
+      n_segments += held->kind == kind && held->state == state;
+    }
+  return n_segments;
+}
+
+/* Returns the bytes of the segments that count against the limit of the kind. A segment that is
+ * being opened does not count. */
+static gsize
+count_bytes (const TpsSegmentPool *pool, TpsSegmentKind kind)
+{
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      const TpsPoolSegment *held = pool->segments->pdata[i];
+
+      if (held->kind == kind && held->phase != TPS_POOL_SEGMENT_DRAINING)
+        n_bytes += held->n_bytes;
+    }
+  return n_bytes;
+}
+
+/* Unmaps and frees the segment. Must not be called before the server has closed the segment or the
+ * connection has closed. */
+static void
+pool_drop (TpsSegmentPool *pool, TpsPoolSegment *held)
+{
+  g_ptr_array_remove_fast (pool->segments, held);
+  g_clear_pointer (&held->segment, tps_segment_free);
+  g_free (held);
+}
+
+/* Drops the DRAINING segments to which no further reply can refer. */
+static void
+pool_reap (TpsSegmentPool *pool)
+{
+  const TpsPoolLease *oldest = pool->leases.head != NULL ? pool->leases.head->data : NULL;
+
+  for (guint i = pool->segments->len; i > 0; i--)
+    {
+      TpsPoolSegment *held = pool->segments->pdata[i - 1];
+
+      if (held->phase == TPS_POOL_SEGMENT_DRAINING && held->state == TPS_POOL_SEGMENT_FREE
+          && (oldest == NULL || held->last_lease < oldest->number))
+        pool_drop (pool, held);
+    }
+}
+
+/* Closes the descriptor that was received for a segment, if there is one. */
+static void
+pool_drop_descriptor (TpsSegmentPool *pool)
+{
+  if (pool->descriptor >= 0)
+    close (pool->descriptor);
+  pool->descriptor = -1;
+}
+
+/* ---- the next segment ----------------------------------------------------------------------- */
+
+/* The choice of the next segment. A message that finds no room leaves a demand. The demand consists
+ * of the size of a sufficient segment, and of the useful number of such segments at that time. The
+ * next segment serves the largest demand of its use, which is then dropped. A demand for segments
+ * of a device stays until its number of segments is open. At the limit, idle segments are closed
+ * first: smaller segments of the same use, and segments of the other use beyond its half.
+ *
+ * Sizes are powers of two. A few sizes then serve all tensors, and a growing tensor does not need a
+ * new segment for each step. */
+
+/* Records that a message of `n_bytes` found no room, and that `n_parallel` segments of that size
+ * would have been useful at that time. */
+static void
+pool_demand (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use, gsize n_bytes,
+             guint n_parallel)
+{
+  TpsPoolKind *of_kind = &pool->kinds[kind];
+  TpsSegmentDemand *demand = &of_kind->demands[use];
+
+  if (pool->offer == TPS_OFFER_ENDED || of_kind->is_ended)
+    return;
+  if (of_kind->n_overlooked > 0)
+    {
+      of_kind->n_overlooked--;
+      return;
+    }
+  demand->n_bytes = MAX (demand->n_bytes, n_bytes);
+  demand->n_parallel = MAX (demand->n_parallel, n_parallel);
+  if (pool->offer == TPS_OFFER_UNKNOWN)
+    pool->offer = TPS_OFFER_WANTED;
+  pool_wake (pool);
+}
+
+/* ---- sizes and counts ----------------------------------------------------------------------- */
+
+typedef struct
+{
+  TpsSegmentKind kind;
+  TpsSegmentUse use;
+  gsize size;
+} Wanted;
+
+/* Returns the size of a segment for `n_bytes`: the next power of two within the limit. */
+static gsize
+size_for (const TpsSegmentPool *pool, TpsSegmentKind kind, gsize n_bytes)
+{
+  gsize size = tps_segment_round_size (kind, TPS_POOL_SEGMENT_MIN_BYTES);
+
+  while (size < n_bytes && size <= pool->kinds[kind].max_bytes / 2)
+    size *= 2;
+  return size;
+}
+
+static guint
+count_suitable (const TpsSegmentPool *pool, const Wanted *wanted)
+{
+  guint n_suitable = 0;
+
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      const TpsPoolSegment *held = pool->segments->pdata[i];
+
+      n_suitable += held->kind == wanted->kind && held->use == wanted->use
+                    && held->phase == TPS_POOL_SEGMENT_OPEN && held->n_bytes >= wanted->size;
+    }
+  return n_suitable;
+}
+
+typedef struct
+{
+  guint n_segments;
+  gsize n_bytes;
+} Total;
+
+/* Returns the total of the segments that are open and will stay open. */
+static Total
+count_open (const TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use)
+{
+  Total total = { 0 };
+
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      const TpsPoolSegment *held = pool->segments->pdata[i];
+
+      if (held->kind != kind || held->use != use || held->phase != TPS_POOL_SEGMENT_OPEN)
+        continue;
+      total.n_segments++;
+      total.n_bytes += held->n_bytes;
+    }
+  return total;
+}
+
+/* ---- room ----------------------------------------------------------------------------------- */
+
+static TpsSegmentUse
+other_use (TpsSegmentUse use)
+{
+  return use == TPS_SEGMENT_REQUESTS ? TPS_SEGMENT_ANSWERS : TPS_SEGMENT_REQUESTS;
+}
+
+/* Returns the size of the largest segment of the other use that may be closed. Each use is entitled
+ * to half of the limit, so the other use loses only segments beyond its own half. If the wanted
+ * segment is larger than half of the limit, only smaller segments are closed for it. There is room
+ * for one such segment, and no use is entitled to it. Without this rule, the two uses could close
+ * the segments of each other forever. */
+static gsize
+max_victim_of_other (const TpsSegmentPool *pool, const Wanted *wanted)
+{
+  gsize half = pool->kinds[wanted->kind].max_bytes / 2;
+  gsize n_own = count_open (pool, wanted->kind, wanted->use).n_bytes;
+  gsize n_other = count_open (pool, wanted->kind, other_use (wanted->use)).n_bytes;
+
+  if (wanted->size > half)
+    return wanted->size - 1;
+  return n_own <= half - wanted->size && n_other > half ? n_other - half : 0;
+}
+
+/* Returns the smallest idle segment that may be closed; NULL = none. If `of_use` is TRUE, the
+ * segment must have the wanted use. Segments of a device for ANSWERS are closed only with the
+ * connection. */
+static TpsPoolSegment *
+find_victim (const TpsSegmentPool *pool, const Wanted *wanted, gboolean of_use)
+{
+  gsize max_of_other = of_use ? 0 : max_victim_of_other (pool, wanted);
+  TpsPoolSegment *victim = NULL;
+
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      TpsPoolSegment *held = pool->segments->pdata[i];
+      gsize max_bytes = held->use == wanted->use ? wanted->size - 1 : max_of_other;
+
+      if (held->kind == wanted->kind && held->phase == TPS_POOL_SEGMENT_OPEN
+          && held->state == TPS_POOL_SEGMENT_FREE && held->n_bytes <= max_bytes
+          && (held->kind == TPS_SEGMENT_MEMFD || held->use == TPS_SEGMENT_REQUESTS)
+          && (victim == NULL || held->n_bytes < victim->n_bytes))
+        victim = held;
+    }
+  return victim;
+}
+
+/* Returns TRUE if the wanted segment can be opened as soon as all segments that are being closed
+ * are gone. Sets `too_many` if the use has the maximum number of segments. */
+static gboolean
+will_fit (const TpsSegmentPool *pool, const Wanted *wanted, gboolean *too_many)
+{
+  Total own = count_open (pool, wanted->kind, wanted->use);
+  Total other = count_open (pool, wanted->kind, other_use (wanted->use));
+
+  *too_many = own.n_segments >= MAX_SEGMENTS;
+  return !*too_many
+         && own.n_bytes + other.n_bytes <= pool->kinds[wanted->kind].max_bytes - wanted->size;
+}
+
+/* Marks idle segments for closing until the wanted segment would fit. FALSE: it cannot fit, and no
+ * segment is marked. */
+static gboolean
+evict (TpsSegmentPool *pool, const Wanted *wanted)
+{
+  g_autoptr (GPtrArray) victims = g_ptr_array_new ();
+  gboolean too_many;
+
+  while (!will_fit (pool, wanted, &too_many))
+    {
+      TpsPoolSegment *victim = find_victim (pool, wanted, too_many);
+
+      if (victim == NULL)
+        {
+          for (guint i = 0; i < victims->len; i++)
+            ((TpsPoolSegment *) victims->pdata[i])->phase = TPS_POOL_SEGMENT_OPEN;
+          return FALSE;
+        }
+      victim->phase = TPS_POOL_SEGMENT_DOOMED;
+      g_ptr_array_add (victims, victim);
+    }
+  return TRUE;
+}
+
+/* Returns the number of segments of the use, including segments that are being closed or that the
+ * server has already closed. */
+static guint
+count_mapped (const TpsSegmentPool *pool, const Wanted *wanted)
+{
+  guint n_segments = 0;
+
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      const TpsPoolSegment *held = pool->segments->pdata[i];
+
+      n_segments += held->kind == wanted->kind && held->use == wanted->use;
+    }
+  return n_segments;
+}
+
+/* Returns TRUE if the wanted segment may be opened now. If it may be opened later, sets `wait` and
+ * marks idle segments for closing. */
+static gboolean
+make_room (TpsSegmentPool *pool, const Wanted *wanted, gboolean *wait)
+{
+  gsize max_bytes = pool->kinds[wanted->kind].max_bytes;
+
+  *wait = FALSE;
+  if (wanted->size > max_bytes)
+    return FALSE;
+  if (count_mapped (pool, wanted) < MAX_SEGMENTS
+      && count_bytes (pool, wanted->kind) <= max_bytes - wanted->size)
+    return TRUE;
+  *wait = evict (pool, wanted);
+  return FALSE;
+}
+
+/* Returns TRUE if a demand must stay until all of its segments are open. A caller that finds no
+ * room in host memory repeats the demand with its next message. Tensors that find no room on a
+ * device are copied to the host, so no later message repeats their demand. */
+static gboolean
+wants_all (TpsSegmentKind kind)
+{
+  return kind == TPS_SEGMENT_CUDA_IPC;
+}
+
+static gsize
+plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use)
+{
+  TpsSegmentDemand *demand = &pool->kinds[kind].demands[use];
+  Wanted wanted = { kind, use, size_for (pool, kind, demand->n_bytes) };
+  gboolean wait = FALSE;
+  gboolean now;
+
+  if (demand->n_bytes == 0)
+    return 0;
+  now = count_suitable (pool, &wanted) < demand->n_parallel && make_room (pool, &wanted, &wait);
+  if (!wait && !(now && wants_all (kind)))
+    *demand = (TpsSegmentDemand) { 0 };
+  return now ? wanted.size : 0;
+}
+
+/* Returns the size of the segment to open now, and sets `use`; 0 = no segment. Drops a demand that
+ * is met or cannot be met, and may mark idle segments for closing. */
+static gsize
+pool_plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse *use)
+{
+  gsize size;
+
+  /* The use with fewer bytes comes first, because the other use has made room for it. */
+  *use = count_open (pool, kind, TPS_SEGMENT_ANSWERS).n_bytes
+                 < count_open (pool, kind, TPS_SEGMENT_REQUESTS).n_bytes
+             ? TPS_SEGMENT_ANSWERS
+             : TPS_SEGMENT_REQUESTS;
+  size = plan (pool, kind, *use);
+  if (size > 0)
+    return size;
+  *use = other_use (*use);
+  return plan (pool, kind, *use);
+}
+
+/* ---- search for slices in a reply ------------------------------------------------------------ */
+
+typedef struct
+{
+  gboolean has_slice;
+  TpsSharedSlice slice; /* the first one */
+  gsize n_shared_room;  /* bytes that the slices occupy in a segment, each rounded up */
+  /* Inline tensors that are large enough for shared memory. */
+  guint n_inline;
+  gsize n_inline_bytes;
+  gsize n_inline_room; /* their bytes in a segment */
+} TpsSliceSearch;
+
+/* The limit of the sum of slice lengths, because the lengths are unchecked. */
+#define MAX_ROOM (G_MAXINT64 / 2)
+
+typedef struct
+{
+  TpsSliceSearch *found;
+  gboolean wants_all; /* else the search ends with the first slice */
+} Search;
+
+/* Bits for the fields of a struct. */
+enum
+{
+  HAS_SLICE_FIELDS = 7, /* one bit for each of the i64 fields 1, 2 and 3 */
+  HAS_OTHERS = 1 << 3,
+  HAS_NUMBER_1 = 1 << 4,
+  HAS_LIST_2 = 1 << 5,
+};
+
+static void search_struct (TpsReader *in, Search *search);
+
+static gboolean
+is_done (const TpsReader *in, const Search *search)
+{
+  return in->bad || (search->found->has_slice && !search->wants_all);
+}
+
+/* Searches the elements of a list of structs. All other lists are skipped, because they contain no
+ * tensors. */
+static void
+search_list (TpsReader *in, TpsWireType list_type, Search *search)
+{
+  TpsReader ahead = *in;
+  TpsWireType type;
+  guint32 n_elems;
+
+  tps_reader_list_begin (&ahead, &type, &n_elems);
+  if (type != TPS_WIRE_STRUCT)
+    {
+      tps_reader_skip (in, list_type);
+      return;
+    }
+  *in = ahead;
+  for (guint32 i = 0; i < n_elems && !is_done (in, search); i++)
+    search_struct (in, search);
+}
+
+static void
+search_value (TpsReader *in, TpsWireType type, Search *search)
+{
+  if (type == TPS_WIRE_STRUCT)
+    search_struct (in, search);
+  else if (type == TPS_WIRE_LIST || type == TPS_WIRE_SET)
+    search_list (in, type, search);
+  else
+    tps_reader_skip (in, type);
+}
+
+static void
+count_inline (TpsSliceSearch *found, guint has, gsize n_bytes)
+{
+  if ((has & (HAS_NUMBER_1 | HAS_LIST_2)) != (HAS_NUMBER_1 | HAS_LIST_2)
+      || n_bytes < TPS_SHARING_MIN_BYTES)
+    return;
+  found->n_inline++;
+  found->n_inline_bytes += n_bytes;
+  found->n_inline_room += tps_sharing_round (n_bytes);
+}
+
+static void
+count_slice (TpsSliceSearch *found, const gint64 *values)
+{
+  gsize n_bytes = (gsize) CLAMP (values[2], 0, MAX_ROOM - (gint64) found->n_shared_room);
+
+  found->n_shared_room = MIN (found->n_shared_room + tps_sharing_round (n_bytes), MAX_ROOM);
+  if (found->has_slice)
+    return;
+  found->has_slice = TRUE;
+  found->slice = (TpsSharedSlice) { .segment = values[0],
+                                    .offset = values[1],
+                                    .length = values[2] };
+}
+
+/* The recursion is limited, because the scanner accepts at most TPS_MESSAGE_MAX_DEPTH levels. */
+static void
+search_struct (TpsReader *in, Search *search)
+{
+  gint64 values[3] = { 0 };
+  gsize n_binary = 0;
+  guint has = 0;
+  TpsWireType type;
+  gint16 id;
+
+  tps_reader_struct_begin (in);
+  while (!is_done (in, search) && tps_reader_field (in, &id, &type))
+    if (type == TPS_WIRE_I64 && id >= 1 && id <= 3)
+      {
+        values[id - 1] = tps_reader_i64 (in);
+        has |= 1u << (id - 1);
+      }
+    else
+      {
+        has |= HAS_OTHERS;
+        has |= type == TPS_WIRE_I32 && id == 1 ? HAS_NUMBER_1 : 0;
+        has |= type == TPS_WIRE_LIST && id == 2 ? HAS_LIST_2 : 0;
+        if (type == TPS_WIRE_BINARY && id == 3)
+          n_binary = tps_reader_binary (in).n_bytes;
+        else
+          search_value (in, type, search);
+      }
+  tps_reader_struct_end (in);
+  if (is_done (in, search))
+    return;
+  count_inline (search->found, has, n_binary);
+  if (has == HAS_SLICE_FIELDS)
+    count_slice (search->found, values);
+}
+
+static gboolean
+has_large_body (const TpsMessage *message)
+{
+  for (guint i = 0; i < message->n_bodies; i++)
+    if (message->bodies[i].n_bytes >= TPS_SHARING_MIN_BYTES)
+      return TRUE;
+  return FALSE;
+}
+
+/* Fills in `found`. A SharedSlice has exactly the i64 fields 1, 2 and 3; an inline Tensor an i32 as
+ * field 1, a list as 2 and a binary as 3; no other structs of the contract have these fields.
+ * Unless `wants_all`, the search may end at the first slice. Thread: any. */
+static void
+slice_search (const TpsMessage *message, gboolean wants_all, TpsSliceSearch *found)
+{
+  Search search = { found, wants_all || has_large_body (message) };
+  TpsReader in;
+
+  memset (found, 0, sizeof *found);
+  tps_reader_init (&in, message);
+  search_struct (&in, &search);
+}
 
 TpsSegmentPool *
 tps_segment_pool_new (const TpsSegmentPoolOptions *options)
@@ -47,8 +731,8 @@ tps_segment_pool_unref (TpsSegmentPool *pool)
   if (!tps_refcount_dec (&pool->refcount))
     return;
   while (pool->segments->len > 0)
-    tps_segment_pool_drop (pool, pool->segments->pdata[pool->segments->len - 1]);
-  tps_segment_pool_drop_descriptor (pool);
+    pool_drop (pool, pool->segments->pdata[pool->segments->len - 1]);
+  pool_drop_descriptor (pool);
   g_ptr_array_unref (pool->segments);
   tps_mutex_clear (&pool->lock);
   g_free (pool);
@@ -60,7 +744,7 @@ tps_segment_pool_shut_down (TpsSegmentPool *pool)
   tps_mutex_lock (&pool->lock);
   pool->wake = NULL;
   pool->offer = TPS_OFFER_ENDED;
-  tps_segment_pool_drop_descriptor (pool);
+  pool_drop_descriptor (pool);
   /* The loop runs backwards, because a drop moves the last segment to the free position. */
   for (guint i = pool->segments->len; i > 0; i--)
     {
@@ -69,7 +753,7 @@ tps_segment_pool_shut_down (TpsSegmentPool *pool)
       /* A segment that a call, a claim or a reply still uses is dropped at the end of this use. */
       if (held->state != TPS_POOL_SEGMENT_LEASED && held->state != TPS_POOL_SEGMENT_CLAIMED
           && held->state != TPS_POOL_SEGMENT_LENT)
-        tps_segment_pool_drop (pool, held);
+        pool_drop (pool, held);
     }
   tps_mutex_unlock (&pool->lock);
 }
@@ -108,10 +792,10 @@ settle_claim (TpsSegmentPool *pool, TpsPoolSegment *held)
   if (held->has_owner || held->n_calls > 0)
     return;
   held->state = TPS_POOL_SEGMENT_FREE;
-  if (tps_segment_pool_is_down (pool))
-    tps_segment_pool_drop (pool, held);
+  if (pool_is_down (pool))
+    pool_drop (pool, held);
   else
-    tps_segment_pool_reap (pool);
+    pool_reap (pool);
 }
 
 /* Ends the use of one slice of a CLAIMED segment by a call. `given_back` as in
@@ -143,7 +827,7 @@ free_claim (gpointer user_data)
 static TpsPoolSegment *
 find_fitting (const TpsSegmentPool *pool, gsize n_bytes)
 {
-  TpsPoolSegment *held = tps_segment_pool_find_free (pool, TPS_SEGMENT_MEMFD, n_bytes);
+  TpsPoolSegment *held = pool_find_free (pool, TPS_SEGMENT_MEMFD, n_bytes);
 
   return held != NULL && held->n_bytes / 2 < MAX (n_bytes, TPS_POOL_SEGMENT_MIN_BYTES) ? held
                                                                                        : NULL;
@@ -158,12 +842,11 @@ tps_segment_pool_claim (TpsSegmentPool *pool, gsize n_bytes)
   if (n_bytes < TPS_SHARING_MIN_BYTES)
     return NULL;
   tps_mutex_lock (&pool->lock);
-  if (!tps_segment_pool_is_down (pool))
+  if (!pool_is_down (pool))
     held = find_fitting (pool, n_bytes);
   if (held == NULL)
     /* One more segment than are open, because a free one that is too large does not suffice. */
-    tps_segment_pool_demand (pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_REQUESTS, n_bytes,
-                             pool->segments->len + 1);
+    pool_demand (pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_REQUESTS, n_bytes, pool->segments->len + 1);
   else
     {
       held->state = TPS_POOL_SEGMENT_CLAIMED;
@@ -174,8 +857,7 @@ tps_segment_pool_claim (TpsSegmentPool *pool, gsize n_bytes)
     return NULL;
   claim = g_new (Claim, 1);
   *claim = (Claim) { tps_segment_pool_ref (pool), held };
-  return tps_buffer_new_foreign (tps_segment_get_data (held->segment), n_bytes, NULL, free_claim,
-                                 claim);
+  return tps_buffer_new_foreign (held->segment->data, n_bytes, NULL, free_claim, claim);
 }
 
 gboolean
@@ -184,9 +866,8 @@ tps_segment_pool_has_claim (TpsSegmentPool *pool, const TpsBuffer *buffer)
   gboolean has_claim;
 
   tps_mutex_lock (&pool->lock);
-  has_claim = !tps_segment_pool_is_down (pool)
-              && tps_segment_pool_find_claim (pool, tps_buffer_get_data (buffer),
-                                              tps_buffer_get_size (buffer))
+  has_claim = !pool_is_down (pool)
+              && pool_find_claim (pool, tps_buffer_get_data (buffer), tps_buffer_get_size (buffer))
                      != NULL;
   tps_mutex_unlock (&pool->lock);
   return has_claim;
@@ -248,7 +929,7 @@ add_to_lease (Lease *lease, TpsPoolSegment *held)
 static TpsPoolSegment *
 take_free (Lease *lease, TpsSegmentKind kind, gsize n_bytes)
 {
-  TpsPoolSegment *held = tps_segment_pool_find_free (lease->pool, kind, n_bytes);
+  TpsPoolSegment *held = pool_find_free (lease->pool, kind, n_bytes);
 
   if (held == NULL)
     return NULL;
@@ -274,9 +955,9 @@ reserve (Lease *lease, TpsSegmentKind kind, gsize n_bytes, TpsSharedSlice *slice
   if (!is_large (lease))
     lease->pool->n_large++;
   lease->n_wanted[kind] += n_aligned;
-  if (!tps_segment_pool_is_down (lease->pool))
+  if (!pool_is_down (lease->pool))
     held = find_room (lease, kind, n_aligned);
-  if (held == NULL && !tps_segment_pool_is_down (lease->pool))
+  if (held == NULL && !pool_is_down (lease->pool))
     held = take_free (lease, kind, n_aligned);
   if (held == NULL)
     {
@@ -287,7 +968,7 @@ reserve (Lease *lease, TpsSegmentKind kind, gsize n_bytes, TpsSharedSlice *slice
                               .offset = (gint64) held->n_used,
                               .length = (gint64) n_bytes };
   held->n_used += n_aligned;
-  return tps_segment_get_data (held->segment) + slice->offset;
+  return held->segment->data + slice->offset;
 }
 
 /* Sets `slice` if the bytes lie in a claimed segment; FALSE: they do not. Must be called with the
@@ -297,18 +978,18 @@ name_claimed (Lease *lease, gconstpointer data, gsize n_bytes, TpsSharedSlice *s
 {
   TpsPoolSegment *held = NULL;
 
-  if (!tps_segment_pool_is_down (lease->pool))
-    held = tps_segment_pool_find_claim (lease->pool, data, n_bytes);
+  if (!pool_is_down (lease->pool))
+    held = pool_find_claim (lease->pool, data, n_bytes);
   if (held == NULL)
     return FALSE;
   *slice = (TpsSharedSlice) {
     .segment = held->id,
-    .offset = (const guint8 *) data - tps_segment_get_data (held->segment),
+    .offset = (const guint8 *) data - held->segment->data,
     .length = (gint64) n_bytes,
   };
   held->n_calls++;
   add_to_lease (lease, held);
-  tps_sharing_count_add (&lease->pool->stats.sent_claimed, n_bytes);
+  sharing_count_add (&lease->pool->stats.sent_claimed, n_bytes);
   return TRUE;
 }
 
@@ -327,8 +1008,8 @@ lease_place (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedSl
       if (!is_claimed)
         to = reserve (lease, TPS_SEGMENT_MEMFD, n_bytes, slice);
     }
-  tps_sharing_count_add (
-      is_claimed || to != NULL ? &pool->stats.sent_shared : &pool->stats.sent_inline, n_bytes);
+  sharing_count_add (is_claimed || to != NULL ? &pool->stats.sent_shared : &pool->stats.sent_inline,
+                     n_bytes);
   tps_mutex_unlock (&pool->lock);
   if (to != NULL)
     tps_stream_copy (to, data, n_bytes); /* the lease keeps the segment mapped */
@@ -363,7 +1044,7 @@ lease_place_device (TpsSharing *sharing, TpsDevice *device, gconstpointer data, 
   if (to == NULL || !tps_device_memory_copy (device, to, data, n_bytes, NULL))
     return FALSE;
   tps_mutex_lock (&pool->lock);
-  tps_sharing_count_add (&pool->stats.sent_shared, n_bytes);
+  sharing_count_add (&pool->stats.sent_shared, n_bytes);
   tps_mutex_unlock (&pool->lock);
   return TRUE;
 }
@@ -377,10 +1058,8 @@ demand_device (const Lease *lease)
   TpsSegmentPool *pool = lease->pool;
   gsize n_wanted = lease->n_wanted[TPS_SEGMENT_CUDA_IPC];
 
-  tps_segment_pool_demand (pool, TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_REQUESTS, n_wanted,
-                           pool->n_large);
-  tps_segment_pool_demand (pool, TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_ANSWERS, n_wanted,
-                           pool->n_large + 1);
+  pool_demand (pool, TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_REQUESTS, n_wanted, pool->n_large);
+  pool_demand (pool, TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_ANSWERS, n_wanted, pool->n_large + 1);
 }
 
 void
@@ -393,9 +1072,8 @@ tps_segment_lease_written (TpsSharing *sharing)
   if (lease->n_missed[TPS_SEGMENT_CUDA_IPC] > 0 && !pool->kinds[TPS_SEGMENT_CUDA_IPC].is_ended)
     demand_device (lease); /* with these segments, the tensors need no host memory */
   else if (lease->n_missed[TPS_SEGMENT_MEMFD] > 0)
-    tps_segment_pool_demand (
-        pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_REQUESTS, lease->n_wanted[TPS_SEGMENT_MEMFD],
-        pool->n_large + tps_segment_pool_count (pool, TPS_SEGMENT_MEMFD, TPS_POOL_SEGMENT_CLAIMED));
+    pool_demand (pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_REQUESTS, lease->n_wanted[TPS_SEGMENT_MEMFD],
+                 pool->n_large + pool_count (pool, TPS_SEGMENT_MEMFD, TPS_POOL_SEGMENT_CLAIMED));
   tps_mutex_unlock (&pool->lock);
 }
 
@@ -423,13 +1101,13 @@ let_go (Lease *lease, gboolean given_back)
           continue;
         }
       held->state = TPS_POOL_SEGMENT_FREE;
-      if (tps_segment_pool_is_down (pool))
-        tps_segment_pool_drop (pool, held);
+      if (pool_is_down (pool))
+        pool_drop (pool, held);
       else if (!given_back)
         held->phase = TPS_POOL_SEGMENT_DOOMED;
     }
   if (!given_back)
-    tps_segment_pool_wake (pool);
+    pool_wake (pool);
   g_clear_pointer (&lease->segments, g_ptr_array_unref);
 }
 
@@ -448,7 +1126,7 @@ tps_segment_lease_end (TpsSharing *sharing, gboolean given_back)
         pool->n_large--;
       if (lease->segments != NULL)
         let_go (lease, given_back);
-      tps_segment_pool_reap (pool);
+      pool_reap (pool);
     }
   tps_mutex_unlock (&pool->lock);
 }
@@ -511,19 +1189,19 @@ typedef struct
 static void
 give_back (TpsSegmentPool *pool, TpsPoolSegment *held)
 {
-  if (tps_segment_pool_is_down (pool))
+  if (pool_is_down (pool))
     {
-      tps_segment_pool_drop (pool, held);
+      pool_drop (pool, held);
       return;
     }
   if (held->phase == TPS_POOL_SEGMENT_OPEN)
     {
       held->state = TPS_POOL_SEGMENT_RETURNED;
-      tps_segment_pool_wake (pool);
+      pool_wake (pool);
       return;
     }
   held->state = TPS_POOL_SEGMENT_FREE; /* the server has closed it, or will do so */
-  tps_segment_pool_reap (pool);
+  pool_reap (pool);
 }
 
 static void
@@ -587,7 +1265,7 @@ view_resolve (TpsSharing *sharing, const TpsSharedSlice *slice, GError **error)
   if (!check_slice (view, slice, error))
     return NULL;
   tps_mutex_lock (&view->pool->lock);
-  tps_sharing_count_add (&view->pool->stats.received_shared, (guint64) slice->length);
+  sharing_count_add (&view->pool->stats.received_shared, (guint64) slice->length);
   tps_mutex_unlock (&view->pool->lock);
   view_ref (sharing);
   return tps_segment_show (view->held->segment, (gsize) slice->offset, (gsize) slice->length,
@@ -608,7 +1286,7 @@ has_answers (const TpsSegmentPool *pool)
 static TpsPoolSegment *
 lend (TpsSegmentPool *pool, gint64 id)
 {
-  TpsPoolSegment *held = tps_segment_pool_find (pool, TPS_SEGMENT_ANSWERS, id);
+  TpsPoolSegment *held = pool_find (pool, TPS_SEGMENT_ANSWERS, id);
 
   if (held == NULL || held->state != TPS_POOL_SEGMENT_FREE)
     return NULL;
@@ -638,8 +1316,7 @@ count_parallel_answers (const TpsSegmentPool *pool)
 {
   if (pool->has_common_answers)
     return pool->segments->len + 1;
-  return tps_segment_pool_count (pool, TPS_SEGMENT_MEMFD, TPS_POOL_SEGMENT_LENT)
-         + pool->leases.length + 1;
+  return pool_count (pool, TPS_SEGMENT_MEMFD, TPS_POOL_SEGMENT_LENT) + pool->leases.length + 1;
 }
 
 /* Records a demand for tensors that came inline. A larger segment, or one more segment, would have
@@ -649,9 +1326,9 @@ miss (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *h
 {
   pool->stats.received_inline.n_tensors += found->n_inline;
   pool->stats.received_inline.n_bytes += found->n_inline_bytes;
-  tps_segment_pool_demand (pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_ANSWERS,
-                           found->n_inline_room + (held != NULL ? held->n_bytes : 0),
-                           count_parallel_answers (pool));
+  pool_demand (pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_ANSWERS,
+               found->n_inline_room + (held != NULL ? held->n_bytes : 0),
+               count_parallel_answers (pool));
 }
 
 /* Returns the number of bytes that came in host memory but might have been placed in memory of the
@@ -679,9 +1356,8 @@ miss_device (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSeg
   gsize n_bytes = has_room ? 0 : count_missed (pool, found, held);
 
   if (n_bytes > 0)
-    tps_segment_pool_demand (
-        pool, TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_ANSWERS, n_bytes,
-        tps_segment_pool_count (pool, TPS_SEGMENT_CUDA_IPC, TPS_POOL_SEGMENT_LENT) + 1);
+    pool_demand (pool, TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_ANSWERS, n_bytes,
+                 pool_count (pool, TPS_SEGMENT_CUDA_IPC, TPS_POOL_SEGMENT_LENT) + 1);
 }
 
 /* Returns TRUE if the reply may refer to shared memory, or has tensors that may have missed it.
@@ -704,7 +1380,7 @@ tps_segment_pool_receive (TpsSegmentPool *pool, const TpsMessage *answer)
 
   if (!may_matter (pool, answer, &shares))
     return NULL;
-  tps_slice_search (answer, pool->takes_lookups, &found);
+  slice_search (answer, pool->takes_lookups, &found);
   if (shares)
     view = view_new (pool);
   if (!found.has_slice && found.n_inline == 0)
@@ -738,7 +1414,7 @@ static gboolean
 next_open_of (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentRequest *request)
 {
   TpsSegmentUse use = TPS_SEGMENT_REQUESTS;
-  gsize size = pool->kinds[kind].is_ended ? 0 : tps_segment_pool_plan (pool, kind, &use);
+  gsize size = pool->kinds[kind].is_ended ? 0 : pool_plan (pool, kind, &use);
 
   if (size == 0)
     return FALSE;
@@ -757,21 +1433,13 @@ next_open_of (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentRequest *requ
 }
 
 static gboolean
-next_open (TpsSegmentPool *pool, TpsSegmentRequest *request)
-{
-  return pool->offer == TPS_OFFER_MADE && !pool->open_out
-         && (next_open_of (pool, TPS_SEGMENT_CUDA_IPC, request)
-             || next_open_of (pool, TPS_SEGMENT_MEMFD, request));
-}
-
-static gboolean
 next_release (TpsSegmentPool *pool, TpsSegmentRequest *request)
 {
   GArray *ids;
 
   if (pool->release_out
-      || tps_segment_pool_count (pool, TPS_SEGMENT_MEMFD, TPS_POOL_SEGMENT_RETURNED)
-                 + tps_segment_pool_count (pool, TPS_SEGMENT_CUDA_IPC, TPS_POOL_SEGMENT_RETURNED)
+      || pool_count (pool, TPS_SEGMENT_MEMFD, TPS_POOL_SEGMENT_RETURNED)
+                 + pool_count (pool, TPS_SEGMENT_CUDA_IPC, TPS_POOL_SEGMENT_RETURNED)
              == 0)
     return FALSE;
   ids = g_array_new (FALSE, FALSE, sizeof (gint64));
@@ -831,8 +1499,11 @@ tps_segment_pool_next (TpsSegmentPool *pool, TpsSegmentRequest *request)
 
   tps_mutex_lock (&pool->lock);
   /* Opening comes before closing, because it chooses the segments to close. */
-  any = !tps_segment_pool_is_down (pool)
-        && (next_release (pool, request) || next_offer (pool, request) || next_open (pool, request)
+  any = !pool_is_down (pool)
+        && (next_release (pool, request) || next_offer (pool, request)
+            || (pool->offer == TPS_OFFER_MADE && !pool->open_out
+                && (next_open_of (pool, TPS_SEGMENT_CUDA_IPC, request)
+                    || next_open_of (pool, TPS_SEGMENT_MEMFD, request)))
             || next_close (pool, request));
   if (!any)
     pool->woken = FALSE;
@@ -870,7 +1541,7 @@ tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes, gboolean has_de
       any = set_offer (&pool->kinds[TPS_SEGMENT_MEMFD], max_bytes);
       any |= set_offer (&pool->kinds[TPS_SEGMENT_CUDA_IPC], may_open ? max_bytes : 0);
       pool->offer = any ? TPS_OFFER_MADE : TPS_OFFER_ENDED;
-      tps_segment_pool_wake (pool);
+      pool_wake (pool);
     }
   tps_mutex_unlock (&pool->lock);
 }
@@ -903,7 +1574,7 @@ tps_segment_pool_may_take (TpsSegmentPool *pool, TpsDevice *device)
   gboolean may_take;
 
   tps_mutex_lock (&pool->lock);
-  may_take = !tps_segment_pool_is_down (pool) && pool->offer != TPS_OFFER_ENDED
+  may_take = !pool_is_down (pool) && pool->offer != TPS_OFFER_ENDED
              && !pool->kinds[TPS_SEGMENT_CUDA_IPC].is_ended && device->ops->open_exported != NULL
              && !pool->takes_lookups && (pool->device == NULL || pool->device == device);
   tps_mutex_unlock (&pool->lock);
@@ -916,8 +1587,8 @@ tps_segment_pool_add_descriptor (TpsSegmentPool *pool, gint fd)
   gboolean is_expected;
 
   tps_mutex_lock (&pool->lock);
-  is_expected = !tps_segment_pool_is_down (pool) && pool->open_out
-                && pool->opening_kind == TPS_SEGMENT_MEMFD && pool->descriptor < 0;
+  is_expected = !pool_is_down (pool) && pool->open_out && pool->opening_kind == TPS_SEGMENT_MEMFD
+                && pool->descriptor < 0;
   if (is_expected)
     pool->descriptor = fd;
   tps_mutex_unlock (&pool->lock);
@@ -970,13 +1641,6 @@ open_exported (TpsSegmentPool *pool, gint64 n_bytes, const guint8 *handle, GErro
                                     error);
 }
 
-static gboolean
-has_id (const TpsSegmentPool *pool, gint64 id)
-{
-  return tps_segment_pool_find (pool, TPS_SEGMENT_REQUESTS, id) != NULL
-         || tps_segment_pool_find (pool, TPS_SEGMENT_ANSWERS, id) != NULL;
-}
-
 /* If `segment` is NULL, the segment is recorded only to be closed. */
 static void
 add_segment (TpsSegmentPool *pool, gint64 id, TpsSegment *segment)
@@ -998,9 +1662,10 @@ static gboolean
 add_opened (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **error)
 {
   pool->open_out = FALSE;
-  if (tps_segment_pool_is_down (pool))
+  if (pool_is_down (pool))
     g_set_error_literal (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "the connection has closed");
-  else if (has_id (pool, id))
+  else if (pool_find (pool, TPS_SEGMENT_REQUESTS, id) != NULL
+           || pool_find (pool, TPS_SEGMENT_ANSWERS, id) != NULL)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
                  "the server opened segment %" G_GINT64_FORMAT " twice", id);
   else
@@ -1023,7 +1688,7 @@ end_opening (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **erro
   if (segment == NULL)
     kind->is_ended = TRUE;
   kind->n_backoff = TPS_POOL_FIRST_BACKOFF;
-  tps_segment_pool_wake (pool);
+  pool_wake (pool);
   tps_mutex_unlock (&pool->lock);
   return segment != NULL;
 }
@@ -1050,21 +1715,8 @@ do_without_common (TpsSegmentPool *pool)
   if (!is_common (pool, pool->opening_kind, pool->opening_use) || pool->descriptor >= 0)
     return FALSE;
   pool->has_common_answers = FALSE;
-  tps_segment_pool_demand (pool, pool->opening_kind, pool->opening_use, pool->n_opening_bytes, 1);
+  pool_demand (pool, pool->opening_kind, pool->opening_use, pool->n_opening_bytes, 1);
   return TRUE;
-}
-
-/* Must be called with the lock held. */
-static void
-give_up_or_wait (TpsSegmentPool *pool, gboolean later)
-{
-  TpsPoolKind *kind = &pool->kinds[pool->opening_kind];
-
-  /* If a descriptor came without a segment, later descriptors cannot be assigned to segments. */
-  if (!later || pool->descriptor >= 0)
-    kind->is_ended = TRUE;
-  tps_segment_pool_drop_descriptor (pool);
-  back_off (kind);
 }
 
 gboolean
@@ -1075,9 +1727,18 @@ tps_segment_pool_open_failed (TpsSegmentPool *pool, gboolean later)
   tps_mutex_lock (&pool->lock);
   pool->open_out = FALSE;
   if (later || !do_without_common (pool))
-    give_up_or_wait (pool, later);
+    {
+      TpsPoolKind *kind = &pool->kinds[pool->opening_kind];
+
+      /* If a descriptor came without a segment, later descriptors cannot be assigned to
+       * segments. */
+      if (!later || pool->descriptor >= 0)
+        kind->is_ended = TRUE;
+      pool_drop_descriptor (pool);
+      back_off (kind);
+    }
   is_ended = pool->kinds[pool->opening_kind].is_ended;
-  tps_segment_pool_wake (pool);
+  pool_wake (pool);
   tps_mutex_unlock (&pool->lock);
   return !is_ended;
 }
@@ -1087,7 +1748,7 @@ tps_segment_pool_released (TpsSegmentPool *pool)
 {
   tps_mutex_lock (&pool->lock);
   pool->release_out = FALSE;
-  tps_segment_pool_wake (pool);
+  pool_wake (pool);
   tps_mutex_unlock (&pool->lock);
 }
 
@@ -1105,7 +1766,7 @@ tps_segment_pool_closed (TpsSegmentPool *pool)
       held->phase = TPS_POOL_SEGMENT_DRAINING;
       held->last_lease = held->use == TPS_SEGMENT_ANSWERS ? pool->n_leases_made : 0;
     }
-  tps_segment_pool_reap (pool);
-  tps_segment_pool_wake (pool);
+  pool_reap (pool);
+  pool_wake (pool);
   tps_mutex_unlock (&pool->lock);
 }

@@ -168,7 +168,6 @@ typedef struct
 /* Adds the counts of this pool to `stats`. */
 void tps_segment_pool_add_stats (TpsSegmentPool *pool, TpsSharingStats *stats);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSegmentPool, tps_segment_pool_unref)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsSegmentRequest, tps_segment_request_clear)
 
 G_END_DECLS

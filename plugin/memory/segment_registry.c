@@ -64,13 +64,6 @@ segment_budget_new (const TpsSegmentLimits *limits)
   return budget;
 }
 
-/* Returns TpsSegmentLimits.copies, borrowed; NULL = the default pool. */
-static TpsBufferPool *
-segment_budget_get_copies (const TpsSegmentBudget *budget)
-{
-  return budget->copies;
-}
-
 /* Returns the bytes of all segments that are charged now. */
 static gsize
 segment_budget_get_bytes (TpsSegmentBudget *budget)
@@ -81,13 +74,6 @@ segment_budget_get_bytes (TpsSegmentBudget *budget)
   n_bytes = budget->n_bytes;
   tps_mutex_unlock (&budget->lock);
   return n_bytes;
-}
-
-/* Returns the limit on the bytes of all segments of the connection. */
-static gsize
-segment_budget_get_max_bytes (const TpsSegmentBudget *budget)
-{
-  return budget->max_bytes;
 }
 
 static void
@@ -133,13 +119,6 @@ reserve_in_server (TpsSegmentBudget *budget, gsize n_bytes, GError **error)
   g_prefix_error (error, "a segment of %" G_GSIZE_FORMAT " bytes: ", n_bytes);
   give_back_one_in_process ();
   return FALSE;
-}
-
-static void
-release_in_server (TpsSegmentBudget *budget, gsize n_bytes)
-{
-  tps_budget_release (budget->all, n_bytes);
-  give_back_one_in_process ();
 }
 
 /* Must be called with the lock held. */
@@ -197,7 +176,8 @@ give_back (TpsSegmentBudget *budget, gsize n_bytes)
   budget->n_bytes -= n_bytes;
   budget->n_segments--;
   tps_mutex_unlock (&budget->lock);
-  release_in_server (budget, n_bytes);
+  tps_budget_release (budget->all, n_bytes);
+  give_back_one_in_process ();
 }
 
 TpsSegmentCharge *
@@ -344,7 +324,7 @@ entry_new (TpsSegmentCharge *charge, TpsSegment *segment)
   entry->id = make_id ();
   entry->segment = segment;
   entry->charge = charge;
-  entry->state = tps_segment_get_use (segment) == TPS_SEGMENT_ANSWERS ? STATE_FREE : STATE_REQUESTS;
+  entry->state = segment->use == TPS_SEGMENT_ANSWERS ? STATE_FREE : STATE_REQUESTS;
   return entry;
 }
 
@@ -404,7 +384,7 @@ tps_segment_registry_unref (TpsSegmentRegistry *registry)
 gsize
 tps_segment_registry_get_max_bytes (const TpsSegmentRegistry *registry)
 {
-  return segment_budget_get_max_bytes (registry->budgets[TPS_SEGMENT_MEMFD]);
+  return registry->budgets[TPS_SEGMENT_MEMFD]->max_bytes;
 }
 
 gsize
@@ -513,7 +493,7 @@ create_segment (TpsSegmentRegistry *registry, Opening *opening, GError **error)
   if (opening->common != NULL)
     {
       opening->fd = tps_common_segment_dup_descriptor (opening->common, error);
-      return opening->fd >= 0 ? tps_common_segment_get (opening->common) : NULL;
+      return opening->fd >= 0 ? opening->common->segment : NULL;
     }
   if (opening->kind == TPS_SEGMENT_MEMFD)
     return tps_segment_create (opening->use, opening->n_bytes, &opening->fd, error);
@@ -619,7 +599,7 @@ find_missed (TpsSegmentRegistry *registry, gsize n_bytes)
     {
       TpsCommonSegment *common = tps_common_segments_find_number (registry->common, number);
 
-      if (common != NULL && tps_segment_get_size (tps_common_segment_get (common)) == n_bytes)
+      if (common != NULL && common->segment->n_bytes == n_bytes)
         return common;
       if (common != NULL)
         tps_common_segment_unref (common);
@@ -889,7 +869,7 @@ receive_resolve (TpsSharing *sharing, const TpsSharedSlice *slice, GError **erro
 
   if (entry == NULL)
     return NULL;
-  if (!check_bounds (slice, tps_segment_get_size (entry->segment), error))
+  if (!check_bounds (slice, entry->segment->n_bytes, error))
     {
       entry_unref (entry);
       return NULL;
@@ -905,7 +885,7 @@ receive_resolve (TpsSharing *sharing, const TpsSharedSlice *slice, GError **erro
 static TpsBufferPool *
 receive_get_pool (TpsSharing *sharing)
 {
-  return segment_budget_get_copies (((Receive *) sharing)->registry->budgets[TPS_SEGMENT_MEMFD]);
+  return ((Receive *) sharing)->registry->budgets[TPS_SEGMENT_MEMFD]->copies;
 }
 
 TpsSharing *
@@ -977,12 +957,12 @@ take_free (TpsSegmentRegistry *registry, TpsSegmentKind kind, gboolean for_looku
   while (registry->n_free > 0 && g_hash_table_iter_next (&iter, NULL, &value))
     {
       Entry *entry = value;
-      gsize size = tps_segment_get_size (entry->segment);
+      gsize size = entry->segment->n_bytes;
 
       if (entry->state == STATE_FREE && is_usable (registry, entry) && entry->common == NULL
           && size >= n_bytes && tps_segment_get_kind (entry->segment) == kind
           && (entry->takes_lookups || !for_lookup)
-          && (best == NULL || size < tps_segment_get_size (best->segment)))
+          && (best == NULL || size < best->segment->n_bytes))
         best = entry;
     }
   if (best != NULL)
@@ -1038,14 +1018,14 @@ reserve (Answer *answer, TpsSegmentKind kind, gsize n_bytes, TpsSharedSlice *sli
   if (answer->entry == NULL || answer->entry->common != NULL
       || tps_segment_get_kind (answer->entry->segment) != kind)
     return NULL;
-  size = tps_segment_get_size (answer->entry->segment);
+  size = answer->entry->segment->n_bytes;
   if (offset > size || n_bytes > size - offset)
     return NULL;
   answer->n_used = offset + n_bytes;
   *slice = (TpsSharedSlice) { .segment = answer->entry->id,
                               .offset = (gint64) offset,
                               .length = (gint64) n_bytes };
-  return tps_segment_get_data (answer->entry->segment) + offset;
+  return answer->entry->segment->data + offset;
 }
 
 /* Sets `slice` if the bytes lie in the memory that was reserved for the reply. */
@@ -1059,7 +1039,7 @@ find_reserved (const Answer *answer, const guint8 *data, gsize n_bytes, TpsShare
     return FALSE;
   *slice = (TpsSharedSlice) {
     .segment = answer->entry->id,
-    .offset = data - tps_segment_get_data (answer->entry->segment),
+    .offset = data - answer->entry->segment->data,
     .length = (gint64) n_bytes,
   };
   return TRUE;
@@ -1120,7 +1100,7 @@ take_common (TpsSegmentRegistry *registry, TpsCommonSegment *common, TpsBuffer *
   tps_mutex_lock (&registry->lock);
   entry = find_common (registry, common);
   if (entry == NULL)
-    *is_new = miss (registry, tps_common_segment_get_number (common)) && registry->opens_common;
+    *is_new = miss (registry, common->number) && registry->opens_common;
   else if (!is_usable (registry, entry) || !move_entry (registry, entry, EVENT_TAKE))
     entry = NULL;
   if (entry != NULL)
@@ -1138,7 +1118,7 @@ static gboolean
 name_common (Answer *answer, TpsCommonSegment *common, TpsBuffer *buffer, const guint8 *data,
              gsize n_bytes, TpsSharedSlice *slice, gboolean *is_new)
 {
-  const guint8 *begin = tps_segment_get_data (tps_common_segment_get (common));
+  const guint8 *begin = common->segment->data;
 
   *is_new = FALSE;
   if ((data - begin) % TPS_SHARING_ALIGNMENT != 0)

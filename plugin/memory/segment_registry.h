@@ -126,6 +126,5 @@ void tps_segment_registry_commit (TpsSharing *answer);
 TpsBuffer *tps_segment_registry_reserve (TpsSharing *answer, TpsDevice *device, gsize n_bytes);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSegmentCharge, tps_segment_charge_unref)
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSegmentRegistry, tps_segment_registry_unref)
 
 G_END_DECLS

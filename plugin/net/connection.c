@@ -140,17 +140,6 @@ is_reading_allowed (const TpsConnection *connection)
          && !connection->close_posted && !connection->dead && !is_queue_full (connection);
 }
 
-/* Must be called with the lock held. */
-static void
-modify_watch (TpsConnection *connection, guint32 interest)
-{
-  GError *error = NULL;
-
-  connection->interest = interest;
-  if (!tps_loop_modify_watch (connection->loop, connection->watch, interest, &error))
-    post_close (connection, error);
-}
-
 /* Watches the socket for the events that the current state needs, and posts the processing of
  * leftover bytes, which precedes reads of the socket. Must be called, with the lock held, after
  * every change of the state that the lock guards. */
@@ -170,7 +159,13 @@ update_interest (TpsConnection *connection)
   if (connection->watch == NULL)
     return;
   if (interest != connection->interest)
-    modify_watch (connection, interest);
+    {
+      GError *error = NULL;
+
+      connection->interest = interest;
+      if (!tps_loop_modify_watch (connection->loop, connection->watch, interest, &error))
+        post_close (connection, error);
+    }
   if (allowed && connection->has_leftover && !connection->continue_posted)
     {
       connection->continue_posted = TRUE;

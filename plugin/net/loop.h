@@ -70,6 +70,4 @@ gboolean tps_loop_is_undisturbed (void);
  * thread needs the core, so a spin must end. Thread: the loop's. */
 gboolean tps_loop_yield (TpsLoop *loop);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLoop, tps_loop_free)
-
 G_END_DECLS

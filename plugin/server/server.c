@@ -21,7 +21,7 @@
 #include "plugin/server/session.h"
 #include "plugin/service/memory_service.h"
 #include "plugin/service/session_service.h"
-#include "runtime/base/cores.h"
+#include "runtime/machine/machine.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/descriptor_table.h"
 #include "runtime/base/error.h"

@@ -69,7 +69,7 @@ const TpsPrincipal *
 tps_call_get_principal (TpsCall *call)
 {
   if (call->grant != NULL)
-    return tps_grant_get_principal (call->grant);
+    return call->grant->principal;
   return call->ops->get_principal != NULL ? call->ops->get_principal (call->carried)
                                           : tps_principal_get_anonymous ();
 }
@@ -252,7 +252,7 @@ static TpsAudit common_audit = { TPS_TRACE_EVENT ("admin_call", TPS_TRACE_INFO),
 static TpsAudit *
 get_audit (TpsCall *call)
 {
-  return call->grant != NULL ? tps_grant_get_audit (call->grant) : &common_audit;
+  return call->grant != NULL ? call->grant->audit : &common_audit;
 }
 
 static void
@@ -312,8 +312,7 @@ static void
 end_metrics (TpsCall *call, TpsWriter *reply, gint64 now_ns)
 {
   gint64 elapsed_ns = now_ns - call->arrived_ns;
-  TpsHistogram *durations = call->grant != NULL ? tps_grant_get_audit (call->grant)->durations
-                                                : NULL;
+  TpsHistogram *durations = call->grant != NULL ? call->grant->audit->durations : NULL;
 
   tps_method_metrics_end (call->metrics, elapsed_ns, durations, reply);
   if (tps_call_span_is_sampled (call->span))

@@ -256,16 +256,6 @@ is_drawn (const TpsTracer *tracer)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* Creates a trace for a call without one. */
-static void
-begin_trace (TpsCallSpan *span)
-{
-  draw_id (span->context.trace_id, TPS_TRACE_ID_BYTES);
-  memset (span->context.parent_id, 0, TPS_SPAN_ID_BYTES);
-  span->context.is_sampled = TRUE;
-  span->has_context = TRUE;
-}
-
 TpsCallSpan *
 tps_tracer_begin (TpsTracer *tracer, const gchar *traceparent, gint64 arrived_ns, TpsCallSpan *span)
 {
@@ -283,7 +273,12 @@ tps_tracer_begin (TpsTracer *tracer, const gchar *traceparent, gint64 arrived_ns
   span->code = NULL;
   span->table[0] = '\0';
   if (is_sampled && !span->has_context)
-    begin_trace (span);
+    {
+      draw_id (span->context.trace_id, TPS_TRACE_ID_BYTES);
+      memset (span->context.parent_id, 0, TPS_SPAN_ID_BYTES);
+      span->context.is_sampled = TRUE;
+      span->has_context = TRUE;
+    }
   return span;
 }
 

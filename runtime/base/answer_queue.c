@@ -21,23 +21,17 @@ tps_answers_add (TpsAnswers *answers, TpsAnswer *answer, TpsGiveAnswer give)
   answers->last = answer;
 }
 
-static void
-append (TpsAnswers *to, TpsAnswers *from)
-{
-  if (to->first == NULL)
-    to->first = from->first;
-  else
-    to->last->next = from->first;
-  to->last = from->last;
-  *from = (TpsAnswers) { NULL, NULL };
-}
-
 void
 tps_answers_give (TpsAnswers *answers)
 {
   if (answers->first == NULL)
     return;
-  append (&delivery.waiting, answers);
+  if (delivery.waiting.first == NULL)
+    delivery.waiting.first = answers->first;
+  else
+    delivery.waiting.last->next = answers->first;
+  delivery.waiting.last = answers->last;
+  *answers = (TpsAnswers) { NULL, NULL };
   if (delivery.is_active)
     return;
   delivery.is_active = TRUE;

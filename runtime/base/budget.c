@@ -50,15 +50,6 @@ tree_new (void)
   return tree;
 }
 
-static void
-tree_free (Tree *tree)
-{
-  g_queue_clear (&tree->budgets);
-  g_array_unref (tree->reclaimers);
-  tps_mutex_clear (&tree->lock);
-  g_free (tree);
-}
-
 TpsBudget *
 tps_budget_new (TpsBudget *parent, const gchar *name, gsize max_bytes)
 {
@@ -95,7 +86,12 @@ free_budget (TpsBudget *budget)
   g_queue_remove (&tree->budgets, budget);
   tps_mutex_unlock (&tree->lock);
   if (budget->parent == NULL)
-    tree_free (tree);
+    {
+      g_queue_clear (&tree->budgets);
+      g_array_unref (tree->reclaimers);
+      tps_mutex_clear (&tree->lock);
+      g_free (tree);
+    }
   g_free (budget->name);
   g_free (budget->flag);
   g_free (budget);

@@ -236,16 +236,6 @@ take_kept (TpsBufferPool *pool, gsize n_bytes, gsize *n_taken)
   return taken;
 }
 
-static void
-release_all (TpsBuffer *taken)
-{
-  for (TpsBuffer *next; taken != NULL; taken = next)
-    {
-      next = taken->next_free;
-      release_memory (taken);
-    }
-}
-
 /* A TpsBudgetReclaim: frees kept buffers. Memory is freed without the lock. */
 static gsize
 reclaim (gpointer user_data, gsize n_bytes)
@@ -259,7 +249,11 @@ reclaim (gpointer user_data, gsize n_bytes)
   taken = take_kept (pool, n_bytes, &n_taken);
   kept = pool->kept;
   tps_mutex_unlock (&pool->lock);
-  release_all (taken);
+  for (TpsBuffer *next; taken != NULL; taken = next)
+    {
+      next = taken->next_free;
+      release_memory (taken);
+    }
   tps_budget_release (kept, n_taken);
   return n_taken;
 }

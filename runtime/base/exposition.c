@@ -292,14 +292,6 @@ write_histogram (Text *text, const TpsSample *sample)
 }
 
 static void
-write_number (Text *text, const TpsFamily *family, const TpsSample *sample)
-{
-  begin_line (text, family->kind == TPS_FAMILY_COUNTER ? TOTAL : "", sample->labels, NULL);
-  append_decimal (text->body, sample->number, family->n_decimals);
-  g_string_append_c (text->body, '\n');
-}
-
-static void
 write_family (Text *text, const TpsFamilyReading *family)
 {
   /* All exporters use the names process_*. */
@@ -316,7 +308,12 @@ write_family (Text *text, const TpsFamilyReading *family)
       if (family->family->kind == TPS_FAMILY_HISTOGRAM)
         write_histogram (text, sample);
       else
-        write_number (text, family->family, sample);
+        {
+          begin_line (text, family->family->kind == TPS_FAMILY_COUNTER ? TOTAL : "", sample->labels,
+                      NULL);
+          append_decimal (text->body, sample->number, family->family->n_decimals);
+          g_string_append_c (text->body, '\n');
+        }
     }
   g_clear_pointer (&text->name, g_free);
 }

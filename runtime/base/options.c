@@ -190,12 +190,6 @@ parse_flag (const gchar *text, gboolean *flag)
   return *flag || g_str_equal (text, "false");
 }
 
-static gboolean
-parse_whole (const gchar *text, gint64 *number)
-{
-  return g_ascii_string_to_signed (text, 10, G_MININT64, G_MAXINT64, number, NULL);
-}
-
 /* Parses a finite number. Refuses leading white space, which g_ascii_strtod() would skip. */
 static gboolean
 parse_real (const gchar *text, gdouble *number)
@@ -230,7 +224,8 @@ set_whole (const TpsOption *option, const gchar *text, gpointer field)
 {
   gint64 number;
 
-  if (!parse_whole (text, &number) || !is_in_range (option, (gdouble) number))
+  if (!g_ascii_string_to_signed (text, 10, G_MININT64, G_MAXINT64, &number, NULL)
+      || !is_in_range (option, (gdouble) number))
     return FALSE;
   if (option->type == TPS_OPTION_UINT)
     *(guint *) field = (guint) number;

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "runtime/base/parallel.h"
-#include "runtime/base/cores.h"
+#include "runtime/machine/machine.h"
 #include "runtime/base/outcome.h"
 #include "runtime/machine/tuning.h"
 

@@ -95,6 +95,4 @@ gboolean tps_trace_stream_reopen (TpsTraceStream *stream, GError **error);
  * environment variable JOURNAL_STREAM (systemd.exec(5)), and may be NULL. */
 gboolean tps_trace_stream_is_journal (gint fd, const gchar *journal_stream);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTraceStream, tps_trace_stream_free)
-
 G_END_DECLS

@@ -166,28 +166,6 @@ take_timer (TpsTimers *timers, Timer *timer)
   return taken;
 }
 
-/* Initialises an empty set of timers, in the caller's storage. One thread must call run(). */
-static void
-timers_init (TpsTimers *timers)
-{
-  *timers = (TpsTimers) {
-    .timers = g_tree_new_full (compare_timers, NULL, g_free, NULL),
-    .by_id = g_hash_table_new (g_int64_hash, g_int64_equal),
-  };
-  tps_mutex_init (&timers->lock);
-  tps_cond_init (&timers->clock);
-}
-
-/* Frees timers that have not begun; they never run. run() must have returned. */
-static void
-timers_clear (TpsTimers *timers)
-{
-  g_hash_table_unref (timers->by_id);
-  g_tree_unref (timers->timers);
-  tps_cond_clear (&timers->clock);
-  tps_mutex_clear (&timers->lock);
-}
-
 /* Calls `func` once, from run(), at or soon after `deadline_ns` (monotonic). Returns an id, never
  * 0. Never blocks. Thread: any. */
 static guint64
@@ -248,17 +226,6 @@ timers_run (TpsTimers *timers)
   tps_mutex_unlock (&timers->lock);
 }
 
-/* Ends run() after the timer that is running, if any. Timers may still be added and cancelled, but
- * no more timers run. Does not wait. Thread: any. */
-static void
-timers_stop (TpsTimers *timers)
-{
-  tps_mutex_lock (&timers->lock);
-  timers->stops = TRUE;
-  tps_cond_broadcast (&timers->clock);
-  tps_mutex_unlock (&timers->lock);
-}
-
 /* Makes an empty list. */
 static inline void
 job_list_init (TpsJobList *list)
@@ -282,7 +249,11 @@ worker_pool_unref (TpsWorkerPool *pool)
 {
   if (!tps_refcount_dec (&pool->refcount))
     return;
-  timers_clear (&pool->timers);
+  /* Timers that have not begun never run. */
+  g_hash_table_unref (pool->timers.by_id);
+  g_tree_unref (pool->timers.timers);
+  tps_cond_clear (&pool->timers.clock);
+  tps_mutex_clear (&pool->timers.lock);
   tps_cond_clear (&pool->settled);
   tps_cond_clear (&pool->work);
   tps_mutex_clear (&pool->lock);
@@ -542,12 +513,6 @@ job_new (TpsJobFunc func, TpsJobFunc cancel, gpointer user_data)
   return job;
 }
 
-static void
-job_free (TpsJob *job)
-{
-  tps_magazine_put (&job_magazine, &job_depot, job);
-}
-
 /* Adds 1 to `n`. The pool's lock is held, so no atomic read-modify-write is needed. */
 static void
 count_job (atomic_ullong *n)
@@ -597,7 +562,7 @@ run_next (TpsWorkerPool *pool, TpsLaneJobs *lane)
     {
       current_lane = (TpsLane) (lane - pool->lanes);
       job->func (job->user_data);
-      job_free (job);
+      tps_magazine_put (&job_magazine, &job_depot, job);
     }
   tps_mutex_lock (&pool->lock);
   if (job != NULL)
@@ -664,7 +629,12 @@ tps_worker_pool_try_new (const gchar *name, guint n_threads, GError **error)
   tps_mutex_init (&pool->lock);
   tps_cond_init (&pool->work);
   tps_cond_init (&pool->settled);
-  timers_init (&pool->timers);
+  pool->timers = (TpsTimers) {
+    .timers = g_tree_new_full (compare_timers, NULL, g_free, NULL),
+    .by_id = g_hash_table_new (g_int64_hash, g_int64_equal),
+  };
+  tps_mutex_init (&pool->timers.lock);
+  tps_cond_init (&pool->timers.clock);
   for (guint i = 0; i < TPS_N_LANES; i++)
     {
       job_list_init (&pool->lanes[i].own);
@@ -693,7 +663,10 @@ tps_worker_pool_new (const gchar *name, guint n_threads)
 void
 tps_worker_pool_free (TpsWorkerPool *pool)
 {
-  timers_stop (&pool->timers);
+  tps_mutex_lock (&pool->timers.lock);
+  pool->timers.stops = TRUE;
+  tps_cond_broadcast (&pool->timers.clock);
+  tps_mutex_unlock (&pool->timers.lock);
   if (pool->has_timer_thread)
     tps_sync_check (pthread_join (pool->timer_thread, NULL));
 

@@ -145,14 +145,6 @@ tps_device_library_load (TpsLoadedLibrary *loaded, const TpsDeviceLibraryPaths *
   open_devices (loaded, library);
 }
 
-void
-tps_loaded_library_clear (TpsLoadedLibrary *loaded)
-{
-  g_ptr_array_unref (loaded->devices);
-  g_free (loaded->summary);
-  *loaded = (TpsLoadedLibrary) { 0 };
-}
-
 /* -- the library of the process -- */
 
 static TpsLoadedLibrary own;

@@ -53,9 +53,6 @@ typedef struct
 /* Loads the library; never fails. If there are no devices, `summary` gives the reason. Libraries
  * are never unloaded. */
 void tps_device_library_load (TpsLoadedLibrary *loaded, const TpsDeviceLibraryPaths *paths);
-/* Frees the members of the struct, but neither the library nor its devices. */
-void tps_loaded_library_clear (TpsLoadedLibrary *loaded);
-
 /* Returns the library of the process, which the first call loads: libcuda.so.1, and libtps_cuda.so
  * from $THRIFTPS_CUDA_LIBRARY ("none" disables it) or tps_module_list_paths(). Borrowed for ever.
  * Must not be called before fork(). Thread: any. */

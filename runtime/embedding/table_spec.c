@@ -61,12 +61,6 @@ initializer_kind_name (TpsInitializerKind kind)
   return (guint) kind < G_N_ELEMENTS (kinds) ? kinds[kind].name : NULL;
 }
 
-static gdouble *
-value_of (TpsInitializer *initializer, gsize field)
-{
-  return &G_STRUCT_MEMBER (gdouble, initializer, fields[field].offset);
-}
-
 /* -- checks -- */
 
 /* Returns the largest finite value of a table's element type. */
@@ -89,7 +83,7 @@ resolve_field (TpsInitializer *initializer, gsize field, TpsDType dtype, const g
                GError **error)
 {
   const Kind *kind = &kinds[initializer->kind];
-  gdouble *value = value_of (initializer, field);
+  gdouble *value = &G_STRUCT_MEMBER (gdouble, initializer, fields[field].offset);
 
   if (!kind->is_used[field] && !isnan (*value) && *value != 0)
     return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %g, but %s has none", what,
@@ -257,10 +251,10 @@ tps_table_spec_init_from (TpsTableSpec *spec, const TpsRemoteTable *table, GErro
     spec->optimizer = table->optimizer;
   if (table->place == NULL || tps_table_place_parse (table->place, &spec->place))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "table %s: \"%s\" is not a device, expected \"cpu\", \"cuda:0\" or \"cuda:0/host\"",
-               table->name, table->place);
-  return FALSE;
+  return tps_fail (
+      error, TPS_ERROR_INVALID_ARGUMENT,
+      "table %s: \"%s\" is not a device, expected \"cpu\", \"cuda:0\" or \"cuda:0/host\"",
+      table->name, table->place);
 }
 
 TpsRemoteTable *
@@ -345,12 +339,6 @@ is_name (const gchar *name)
   return TRUE;
 }
 
-static gboolean
-is_row_dtype (TpsDType dtype)
-{
-  return dtype == TPS_DTYPE_FLOAT32 || dtype == TPS_DTYPE_FLOAT16 || dtype == TPS_DTYPE_BFLOAT16;
-}
-
 const gchar *
 tps_rounding_name (TpsRounding rounding)
 {
@@ -362,20 +350,6 @@ tps_rounding_name (TpsRounding rounding)
       return "STOCHASTIC";
     }
   return NULL;
-}
-
-/* Must be called after the check of the dtype. */
-static gboolean
-check_rounding (const TpsTableSpec *spec, GError **error)
-{
-  if (spec->rounding != 0 && tps_rounding_name (spec->rounding) == NULL)
-    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
-                     "spec.rounding: %d, expected NEAREST or STOCHASTIC", (gint) spec->rounding);
-  if (spec->rounding == TPS_ROUNDING_STOCHASTIC && spec->dtype == TPS_DTYPE_FLOAT32)
-    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
-                     "spec.rounding: STOCHASTIC, but rows of FLOAT32 are not rounded; expected "
-                     "NEAREST, or spec.dtype FLOAT16 or BFLOAT16");
-  return TRUE;
 }
 
 static gboolean
@@ -393,11 +367,19 @@ check_fields (const TpsTableSpec *spec, GError **error)
     return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
                      "spec.durability: %d, expected NONE, INTERVAL or COMMIT",
                      (gint) spec->durability);
-  if (!is_row_dtype (spec->dtype))
+  if (spec->dtype != TPS_DTYPE_FLOAT32 && spec->dtype != TPS_DTYPE_FLOAT16
+      && spec->dtype != TPS_DTYPE_BFLOAT16)
     return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
                      "spec.dtype: %s (%d), expected FLOAT32, FLOAT16 or BFLOAT16",
                      tps_dtype_name (spec->dtype), (gint) spec->dtype);
-  return check_rounding (spec, error);
+  if (spec->rounding != 0 && tps_rounding_name (spec->rounding) == NULL)
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "spec.rounding: %d, expected NEAREST or STOCHASTIC", (gint) spec->rounding);
+  if (spec->rounding == TPS_ROUNDING_STOCHASTIC && spec->dtype == TPS_DTYPE_FLOAT32)
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "spec.rounding: STOCHASTIC, but rows of FLOAT32 are not rounded; expected "
+                     "NEAREST, or spec.dtype FLOAT16 or BFLOAT16");
+  return TRUE;
 }
 
 static gboolean
@@ -611,12 +593,4 @@ tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec *b)
                             b->optimizer.learning_rate);
   difference = place_difference (&a->place, &b->place);
   return difference != NULL ? difference : durability_difference (a->durability, b->durability);
-}
-
-gboolean
-tps_table_spec_equal (const TpsTableSpec *a, const TpsTableSpec *b)
-{
-  g_autofree gchar *difference = tps_table_spec_dup_difference (a, b);
-
-  return difference == NULL;
 }

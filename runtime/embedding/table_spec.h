@@ -73,12 +73,9 @@ void tps_table_specs_clear (TpsTableSpecs *specs);
  * INVALID_ARGUMENT, "spec.dim: …". */
 gboolean tps_table_spec_resolve (TpsTableSpec *spec, GError **error);
 
-/* Returns TRUE if two resolved specifications are equal. `bytes` and `tenant` are ignored, and so
- * are place and durability if one of the two specifications leaves them unspecified. */
-gboolean tps_table_spec_equal (const TpsTableSpec *a, const TpsTableSpec *b);
-
 /* Names the first field that differs between two resolved specifications, "dim: 64, not 32"; NULL
- * if they are equal. The caller must free the string with g_free(). */
+ * if they are equal. `bytes` and `tenant` are ignored, and so are place and durability if one of
+ * the two specifications leaves them unspecified. The caller must free the string with g_free(). */
 gchar *tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec *b);
 
 /* Returns "NEAREST" or "STOCHASTIC"; NULL for other values. Static. */

@@ -6,8 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/machine/control_groups.h"
-
 /* More cores are not plausible. */
 #define MAX_CORES 65536
 
@@ -18,6 +16,75 @@
  * took 0.53 times as long for rows of 128 bytes, 0.76 for 256 bytes, 0.95 for 512 bytes, and 0.98
  * for 1 KiB. */
 #define PAIRS_VENDOR "GenuineIntel"
+
+/* ---- control groups -------------------------------------------------------------------------- */
+
+/* Receives one group: `version` is 1 or 2; `folder` is borrowed, and may not exist: in a container,
+ * the path of the process's group may be a path of the host. */
+typedef void (*ControlGroupFunc) (const gchar *folder, guint version, gpointer user_data);
+
+typedef struct
+{
+  ControlGroupFunc func;
+  gpointer user_data;
+  guint version;
+} Visit;
+
+/* Visits the mount, then all groups from `path` up to the mount. In a container, `path` may be a
+ * path of the host that does not exist in the container. The mount itself is then the container's
+ * group. */
+static void
+visit_path (const Visit *visit, const gchar *mount, const gchar *path)
+{
+  g_autofree gchar *rest = g_strdup (path);
+
+  visit->func (mount, visit->version, visit->user_data);
+  for (gchar *slash; (slash = strrchr (rest, '/')) != NULL; *slash = '\0')
+    {
+      g_autofree gchar *folder = g_build_filename (mount, rest, NULL);
+
+      visit->func (folder, visit->version, visit->user_data);
+    }
+}
+
+/* Visits the groups of one line: "0::/path" (version 2) or "4:memory:/path" (version 1). */
+static void
+visit_line (Visit *visit, const gchar *root, const gchar *controller, const gchar *line)
+{
+  g_auto (GStrv) fields = g_strsplit (line, ":", 3);
+  g_auto (GStrv) controllers = NULL;
+  g_autofree gchar *mount = NULL;
+
+  if (g_strv_length (fields) != 3)
+    return;
+  controllers = g_strsplit (fields[1], ",", 0);
+  visit->version = fields[1][0] == '\0' ? 2 : 1;
+  if (visit->version == 2)
+    mount = g_strconcat (root, "/sys/fs/cgroup", NULL);
+  else if (g_strv_contains ((const gchar *const *) controllers, controller))
+    mount = g_strconcat (root, "/sys/fs/cgroup/", controller, NULL);
+  if (mount != NULL)
+    visit_path (visit, mount, fields[2]);
+}
+
+/* Calls `func` for each group of this process that `controller` ("memory", "cpu") may limit,
+ * including the mount. `root` precedes "/proc" and "/sys" in tests, and is "" otherwise. Thread:
+ * any. */
+static void
+visit_control_groups (const gchar *root, const gchar *controller, ControlGroupFunc func,
+                      gpointer user_data)
+{
+  g_autofree gchar *path = g_strconcat (root, "/proc/self/cgroup", NULL);
+  g_autofree gchar *text = NULL;
+  g_auto (GStrv) lines = NULL;
+  Visit visit = { .func = func, .user_data = user_data };
+
+  if (!g_file_get_contents (path, &text, NULL, NULL))
+    return;
+  lines = g_strsplit (text, "\n", 0);
+  for (gsize i = 0; lines[i] != NULL; i++)
+    visit_line (&visit, root, controller, lines[i]);
+}
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
@@ -92,7 +159,7 @@ void
 tps_machine_read (const TpsMachineSource *source, TpsMachine *machine)
 {
   *machine = (TpsMachine) { .n_processors = source->n_processors, .n_allowed = source->n_allowed };
-  tps_control_groups_visit (source->root, "cpu", apply_quota, &machine->n_quota);
+  visit_control_groups (source->root, "cpu", apply_quota, &machine->n_quota);
   machine->n_cores = machine->n_allowed;
   if (machine->n_quota > 0)
     machine->n_cores = MIN (machine->n_cores, machine->n_quota);
@@ -101,15 +168,14 @@ tps_machine_read (const TpsMachineSource *source, TpsMachine *machine)
 
 /* ---- this machine ---------------------------------------------------------------------------- */
 
-/* Returns the number of processors on which the main thread may run: the number of the process is
- * also the number of its main thread. sched_getaffinity() fails if the machine has more processors
- * than the set can hold. */
+/* Returns the number of processors on which a thread may run; 0 = this thread. sched_getaffinity()
+ * fails if the machine has more processors than the set can hold. */
 static guint
-count_allowed (void)
+count_allowed (pid_t thread)
 {
   cpu_set_t allowed;
 
-  if (sched_getaffinity (getpid (), sizeof allowed, &allowed) == 0)
+  if (sched_getaffinity (thread, sizeof allowed, &allowed) == 0)
     return (guint) CPU_COUNT (&allowed);
   return g_get_num_processors ();
 }
@@ -125,7 +191,7 @@ tps_machine_get (void)
   if (machine != NULL)
     return machine;
   machine = g_new (TpsMachine, 1);
-  source.n_allowed = count_allowed ();
+  source.n_allowed = count_allowed (getpid ()); /* of the main thread */
   source.n_processors = (guint) MAX (sysconf (_SC_NPROCESSORS_ONLN), 1);
   tps_machine_read (&source, machine);
   if (__atomic_compare_exchange_n (&found, &none, machine, FALSE, __ATOMIC_ACQ_REL,
@@ -133,4 +199,46 @@ tps_machine_get (void)
     return machine;
   g_free (machine); /* another thread was first */
   return none;
+}
+
+guint
+tps_cores_count (void)
+{
+  guint n_allowed = count_allowed (0);
+  guint n_quota = tps_machine_get ()->n_quota;
+
+  return n_quota > 0 ? MIN (n_allowed, n_quota) : n_allowed;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Lowers `*user_data` to the limit of a group. Without a limit, version 2 has the word "max", which
+ * is not a number and is ignored. Version 1 has a number near 2^63. */
+static void
+apply_limit (const gchar *folder, guint version, gpointer user_data)
+{
+  g_autofree gchar *text = read_text (folder,
+                                      version == 2 ? "memory.max" : "memory.limit_in_bytes");
+  gsize *least = user_data;
+  guint64 n_bytes;
+
+  if (text != NULL && g_ascii_string_to_unsigned (text, 10, 1, G_MAXSIZE, &n_bytes, NULL))
+    *least = MIN (*least, (gsize) n_bytes);
+}
+
+gsize
+tps_host_memory_get_group_limit (const gchar *root)
+{
+  gsize least = G_MAXSIZE;
+
+  visit_control_groups (root, "memory", apply_limit, &least);
+  return least;
+}
+
+gsize
+tps_host_memory_get_total (void)
+{
+  gsize total = (gsize) sysconf (_SC_PHYS_PAGES) * (gsize) sysconf (_SC_PAGESIZE);
+
+  return MIN (total, tps_host_memory_get_group_limit (""));
 }

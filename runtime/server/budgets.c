@@ -2,7 +2,7 @@
 
 #include "runtime/server/budgets.h"
 
-#include "runtime/base/host_memory.h"
+#include "runtime/machine/machine.h"
 
 /* Threads, code, socket buffers and the overhead of the allocator need memory that no budget
  * counts. UNCOUNTED_SHARE of the memory is reserved for them, but at least MIN_UNCOUNTED_BYTES. In
@@ -216,22 +216,7 @@ tps_budgets_free (TpsBudgets *budgets)
       tps_counters_remove_collector (budgets->counters, budgets->collector);
       tps_counters_unref (budgets->counters);
     }
-  tps_budget_unref (budgets->kept);
-  tps_budget_unref (budgets->passes);
-  tps_budget_unref (budgets->handshakes);
-  tps_budget_unref (budgets->channels);
-  tps_budget_unref (budgets->rendezvous);
-  tps_budget_unref (budgets->rendezvous_windows);
-  tps_budget_unref (budgets->model_windows);
-  tps_budget_unref (budgets->table_windows);
-  tps_budget_unref (budgets->windows);
-  tps_budget_unref (budgets->tables);
-  tps_budget_unref (budgets->transfers);
-  tps_budget_unref (budgets->replies);
-  tps_budget_unref (budgets->averages);
-  tps_budget_unref (budgets->strangers);
-  tps_budget_unref (budgets->shared);
-  tps_budget_unref (budgets->pending);
-  tps_budget_unref (budgets->process);
+  for (TpsBudget **each = &budgets->process; each <= &budgets->kept; each++)
+    tps_budget_unref (*each);
   g_free (budgets);
 }

@@ -2,14 +2,15 @@
 
 #include "runtime/server/push_window.h"
 
+#include <glib.h>
 #include <string.h>
 
-#include "runtime/server/push_digest.h"
 #include "runtime/base/durability.h"
 #include "runtime/base/error.h"
 #include "runtime/base/planted_bug.h"
-#include "runtime/base/slab.h"
+#include "runtime/base/sanitizers.h"
 #include "runtime/base/sync.h"
+#include "runtime/server/push_digest.h"
 
 /* A push that was applied. Millions of these may be remembered, so fields that only running pushes
  * need are in Running. */
@@ -58,7 +59,7 @@ typedef struct
   GQueue floors;   /* of clients without a window, nearly: least recently used first */
 } Share;
 
-/* A client, in a slab. It has a window if it has room for pushes, and otherwise only a floor. */
+/* A client. It has a window if it has room for pushes, and otherwise only a floor. */
 typedef struct
 {
   TpsPushDigest name; /* of the client's name; the key of `clients` */
@@ -83,7 +84,7 @@ struct TpsPushWindow
   TpsMutex lock;       /* guards everything below; must not be held during callbacks */
   GHashTable *clients; /* a set of Client */
   GHashTable *shares;  /* of Share, by tenant; "" = no tenant */
-  TpsSlab records;     /* of Client */
+  GQueue roomy_chunks; /* of Chunk: those with a free record */
   GPtrArray *slots;    /* of Client; the first n_exported have been visited by the export */
   guint n_exported;
   guint n_windows;
@@ -144,6 +145,85 @@ G_STATIC_ASSERT (sizeof (Push) == 40);
 G_STATIC_ASSERT (sizeof (ClientRecord) == 88);
 G_STATIC_ASSERT (sizeof (WindowRecord) == 88);
 
+/* ---- records of clients ---------------------------------------------------------------------- */
+
+/* Records of clients are in chunks of their own, which are freed with their last record (but for
+ * the only chunk with a free one). With malloc(), a small block that lives for hours keeps the page
+ * of its short-lived neighbours, which no budget counts. */
+
+#if TPS_HAS_ADDRESS_SANITIZER
+/* There is one record in each chunk, so that the sanitizer detects uses of a freed record. */
+#define CHUNK_SLOTS 1
+#else
+#define CHUNK_SLOTS (((64 << 10) - sizeof (Chunk)) / sizeof (Slot))
+#endif
+
+typedef struct Chunk Chunk;
+
+typedef struct Slot Slot;
+struct Slot
+{
+  Client client;
+  union
+  {
+    Chunk *chunk; /* of a taken slot */
+    Slot *next;   /* of a free slot */
+  };
+};
+
+struct Chunk
+{
+  GList link; /* in `roomy_chunks`, unless all slots are taken */
+  guint n_taken;
+  guint n_begun;    /* slots that have been taken at least once; the others are not touched */
+  Slot *free_slots; /* slots that have been given back */
+  Slot slots[];
+};
+
+/* Returns a client that is all zero. */
+static Client *
+take_record (TpsPushWindow *window)
+{
+  Chunk *chunk;
+  Slot *slot;
+
+  if (window->roomy_chunks.head == NULL)
+    {
+      chunk = g_malloc (sizeof *chunk + CHUNK_SLOTS * sizeof *slot);
+      *chunk = (Chunk) { .link = { .data = chunk } };
+      g_queue_push_head_link (&window->roomy_chunks, &chunk->link);
+    }
+  chunk = window->roomy_chunks.head->data;
+  slot = chunk->free_slots;
+  if (slot != NULL)
+    chunk->free_slots = slot->next;
+  else
+    slot = &chunk->slots[chunk->n_begun++];
+  slot->chunk = chunk;
+  if (++chunk->n_taken == CHUNK_SLOTS)
+    g_queue_unlink (&window->roomy_chunks, &chunk->link);
+  slot->client = (Client) { 0 };
+  return &slot->client;
+}
+
+static void
+give_record (TpsPushWindow *window, Client *client)
+{
+  Slot *slot = (Slot *) client;
+  Chunk *chunk = slot->chunk;
+
+  slot->next = chunk->free_slots;
+  chunk->free_slots = slot;
+  if (chunk->n_taken-- == CHUNK_SLOTS)
+    g_queue_push_head_link (&window->roomy_chunks, &chunk->link);
+  /* The last chunk with a free slot stays. Otherwise a record that is taken and given back
+   * repeatedly could allocate and free a chunk each time. */
+  if (chunk->n_taken > 0 || window->roomy_chunks.length == 1)
+    return;
+  g_queue_unlink (&window->roomy_chunks, &chunk->link);
+  g_free (chunk);
+}
+
 /* Returns the time by the clock of the window. The lock must be held. */
 static gint64
 get_now (const TpsPushWindow *window)
@@ -199,14 +279,6 @@ get_max_members (const TpsPushWindow *window, const Share *share)
   gsize n = get_max_clients (window);
 
   return share->tenant == NULL ? n : MAX (n / TPS_PUSH_TENANTS, 1);
-}
-
-/* Returns the limit of the clients of all shares, which leaves a quarter of the budget to
- * windows. */
-static gsize
-get_max_sum (const TpsPushWindow *window)
-{
-  return get_max_clients (window) * 3 / 2;
 }
 
 /* ---- clients --------------------------------------------------------------------------------- */
@@ -273,7 +345,7 @@ set_slot (TpsPushWindow *window, guint slot, Client *client)
 static Client *
 add_client (TpsPushWindow *window, const TpsPushDigest *name, Share *share, gint64 heard_ns)
 {
-  Client *client = tps_slab_take (&window->records);
+  Client *client = take_record (window);
 
   client->name = *name;
   client->share = share;
@@ -322,7 +394,7 @@ free_client (TpsPushWindow *window, Client *client)
   client->share->n_clients--;
   g_hash_table_remove (window->clients, client);
   tps_budget_release (window->options.budget, CLIENT_BYTES);
-  tps_slab_give (&window->records, client);
+  give_record (window, client);
 }
 
 static void
@@ -379,7 +451,8 @@ has_room_for_client (TpsPushWindow *window, Share *share)
   if (share->n_clients >= max_members)
     forget_idle (window, &share->windows, idle_ns, FALSE);
   return share->n_clients < max_members
-         && (window->slots->len < get_max_sum (window)
+         /* The clients of all shares leave a quarter of the budget to windows. */
+         && (window->slots->len < get_max_clients (window) * 3 / 2
              || share->n_clients < MIN (MIN_MEMBERS, max_members / 8));
 }
 
@@ -892,7 +965,6 @@ tps_push_window_new (const TpsPushWindowOptions *options)
   window->clients = g_hash_table_new (hash_name, is_same_name);
   window->shares = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, free_share);
   window->slots = g_ptr_array_new ();
-  tps_slab_init (&window->records, sizeof (Client));
   return window;
 }
 
@@ -913,7 +985,8 @@ tps_push_window_free (TpsPushWindow *window)
     free_client (window, window->slots->pdata[window->slots->len - 1]);
   g_ptr_array_unref (window->slots);
   g_hash_table_unref (window->clients);
-  tps_slab_clear (&window->records);
+  if (window->roomy_chunks.head != NULL)
+    g_free (window->roomy_chunks.head->data); /* the last chunk */
   g_hash_table_unref (window->shares);
   tps_budget_unref (window->options.budget);
   tps_mutex_clear (&window->lock);

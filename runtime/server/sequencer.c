@@ -309,13 +309,6 @@ tps_ordered_release (TpsOrdered *ordered, const GError *error)
   tps_mutex_unlock (&sequencer->lock);
 }
 
-/* Returns TRUE if the next record for the observer is complete. The lock is held. */
-static gboolean
-has_complete (const TpsSequencer *sequencer)
-{
-  return sequencer->first_admitted != NULL && sequencer->first_admitted->is_complete;
-}
-
 static void observe_handed_over (gpointer sequencer);
 
 /* Passes complete records to the observer, in LSN order. After MAX_IN_A_ROW records, a worker
@@ -326,7 +319,8 @@ observe (TpsSequencer *sequencer)
 {
   TpsWorkerPool *workers = sequencer->options.workers;
 
-  for (guint n = 0; has_complete (sequencer); n++)
+  for (guint n = 0; sequencer->first_admitted != NULL && sequencer->first_admitted->is_complete;
+       n++)
     {
       TpsOrdered *ordered = sequencer->first_admitted;
 
@@ -390,15 +384,6 @@ run_handed_over (gpointer user_data)
 
   run_all (handover->sequencer, handover->first);
   g_free (handover);
-}
-
-static void
-hand_over (TpsSequencer *sequencer, TpsOrdered *ordered)
-{
-  Handover *handover = g_new (Handover, 1);
-
-  *handover = (Handover) { sequencer, ordered };
-  tps_worker_pool_submit (sequencer->options.workers, run_handed_over, handover);
 }
 
 /* The ready commands that this thread has yet to run, and the bounds for adding more. */
@@ -479,7 +464,12 @@ run_all (TpsSequencer *sequencer, TpsOrdered *first)
           if (is_for_batch (sequencer, &batch, ready))
             batch_add (&batch, ready);
           else
-            hand_over (sequencer, ready);
+            {
+              Handover *handover = g_new (Handover, 1);
+
+              *handover = (Handover) { sequencer, ready };
+              tps_worker_pool_submit (sequencer->options.workers, run_handed_over, handover);
+            }
         }
       if (ordered->closed == NULL)
         tps_sequencer_finish (sequencer, ordered);

@@ -18,6 +18,4 @@ void tps_named_tensor_clear (TpsNamedTensor *parameter);
  * caller owns the reference. Thread: any. */
 TpsModelVersion *tps_model_version_new (gint64 version, guint n_parameters);
 
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsNamedTensor, tps_named_tensor_clear)
-
 G_END_DECLS

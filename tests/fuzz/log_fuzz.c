@@ -13,7 +13,7 @@
 
 #include "runtime/base/crc32c.h"
 #include "runtime/server/log/log_format.h"
-#include "runtime/server/log/log_records.h"
+#include "tests/runtime/server/log/log_records.h"
 #include "runtime/server/log/log_scan.h"
 
 #define MAX_KIND 8

@@ -50,7 +50,7 @@ read_array (InputDisk *disk)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (TpsSafetensorsReader)
-      reader = tps_safetensors_reader_new_npy (&disk->disk, PATH, &error);
+      reader = tps_safetensors_reader_new_charged (&disk->disk, PATH, NULL, &error);
   const TpsSafetensor *array;
   g_autofree guint8 *elements = NULL;
   TpsSafetensorStream stream;

@@ -222,7 +222,7 @@ share (TpsMessage *message, const uint8_t *data, size_t size, gboolean *is_relea
 {
   if (registry == NULL)
     open_segments ();
-  memcpy (tps_segment_get_data (client), data, MIN (size, SEGMENT_BYTES));
+  memcpy (client->data, data, MIN (size, SEGMENT_BYTES));
   message->sharing = tps_segment_registry_receive (registry, note_release, is_released);
 }
 

@@ -8,7 +8,7 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 
 # Compiles a table with this row, with the options of the tree's own files.
 compile() {
-  LC_ALL=C gcc -x c -std=c11 -Wall -Werror -fsyntax-only -I. -Iplugin/include \
+  LC_ALL=C gcc -x c -std=c11 -D_GNU_SOURCE -Wall -Werror -fsyntax-only -I. -Iplugin/include \
     $(pkg-config --cflags glib-2.0) - <<TABLE
 #include "plugin/service/call.h"
 

@@ -313,16 +313,6 @@ write_record (TlsChannel *channel, const guint8 *bytes, gsize n_bytes, gboolean 
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-static void
-begin_receiving (TlsChannel *channel)
-{
-  tps_mutex_lock (&channel->lock);
-  channel->socket.is_empty = FALSE;
-  tps_mutex_unlock (&channel->lock);
-  channel->base.cost = 0;
-  channel->base.receive_needs_output = FALSE;
-}
-
 /* Returns TRUE if there are bytes for which the socket will not become readable. */
 static gboolean
 has_pending (TlsChannel *channel)
@@ -365,7 +355,11 @@ receive (TpsNetChannel *base, gint fd, struct msghdr *message)
 
   message->msg_controllen = 0;
   message->msg_flags = 0;
-  begin_receiving (channel);
+  tps_mutex_lock (&channel->lock);
+  channel->socket.is_empty = FALSE;
+  tps_mutex_unlock (&channel->lock);
+  channel->base.cost = 0;
+  channel->base.receive_needs_output = FALSE;
   for (gsize i = 0; i < message->msg_iovlen && step == STEP_MORE; i++)
     step = fill (channel, &message->msg_iov[i], &n_records, &n_received);
   base->cost = n_records * RECORD_COST;

@@ -226,12 +226,6 @@ struct TpsOtlpExporter
 
 static void send_batch (TpsOtlpExporter *exporter);
 
-static gint64
-find_epoch_ns (void)
-{
-  return g_get_real_time () * 1000 - tps_clock_now_ns ();
-}
-
 /* Calls `func (exporter)` on the exporter's thread after `after_ms`. The caller owns the source. */
 static GSource *
 call_later (TpsOtlpExporter *exporter, guint after_ms, GSourceFunc func)
@@ -277,7 +271,8 @@ take_batch (TpsOtlpExporter *exporter)
   if (n == 0)
     return FALSE;
   exporter->body = g_string_free_to_bytes (
-      write_body (&exporter->options.resource, exporter->batch, n, find_epoch_ns ()));
+      write_body (&exporter->options.resource, exporter->batch, n,
+                  g_get_real_time () * 1000 - tps_clock_now_ns ()));
   exporter->n_spans = n;
   exporter->n_attempts = 0;
   return TRUE;
@@ -494,12 +489,6 @@ fill_defaults (TpsOtlpOptions *options)
     options->flush_ms = DEFAULT_FLUSH_MS;
 }
 
-static gchar *
-make_uri (const gchar *endpoint)
-{
-  return g_strconcat (endpoint, TPS_OTLP_PATH + g_str_has_suffix (endpoint, "/"), NULL);
-}
-
 static const TpsFamily sent_spans = {
   .name = "otlp_spans_sent_total",
   .help = "Spans that the collector accepted.",
@@ -573,7 +562,8 @@ tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error)
   exporter->options.resource.service = g_strdup (options->resource.service);
   exporter->options.resource.version = g_strdup (options->resource.version);
   exporter->options.resource.instance = g_strdup (options->resource.instance);
-  exporter->uri = make_uri (options->endpoint);
+  exporter->uri = g_strconcat (options->endpoint,
+                               TPS_OTLP_PATH + g_str_has_suffix (options->endpoint, "/"), NULL);
   exporter->batch = g_new (TpsSpan, exporter->options.max_batch);
   exporter->sent = tps_counters_use_counter (options->counters, &sent_spans, NULL, NULL);
   exporter->dropped = tps_counters_use_counter (options->counters, &dropped_spans, NULL, NULL);

@@ -199,13 +199,6 @@ round_is_closed (const TpsRound *round)
   return round->state == TPS_ROUND_EXPIRED || round->state == TPS_ROUND_ABORTED;
 }
 
-/* Returns TRUE if `trainer` has contributed to the round, which must not be closed. */
-static gboolean
-round_has_contribution (const TpsRound *round, gint32 trainer)
-{
-  return round->state == TPS_ROUND_COMPLETE || round->by_trainer[trainer] != NULL;
-}
-
 static void
 push_ticket (TpsTicketList *list, TpsAveragingTicket *ticket)
 {
@@ -472,15 +465,6 @@ find_digest (const TpsRound *round, gint32 trainer)
 }
 
 static GError *
-new_other_bytes_error (const TpsRound *round, gint32 trainer)
-{
-  return g_error_new (TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                      "trainer %d has already sent other bytes to round (batch %" G_GINT64_FORMAT
-                      ", param_loc %d); a repeat must be the same",
-                      trainer, round->batch, round->param_loc);
-}
-
-static GError *
 new_cannot_wait_error (const TpsRound *round)
 {
   return g_error_new (
@@ -510,7 +494,13 @@ settle_repeat (TpsRound *round, TpsAveragingTicket *ticket, TpsAveragingOutput *
   if (first == NULL)
     return FALSE;
   if (!tps_digest_equal (first, &item->digest))
-    fail_ticket (ticket, new_other_bytes_error (round, ticket->trainer), output);
+    fail_ticket (
+        ticket,
+        g_error_new (TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                     "trainer %d has already sent other bytes to round (batch %" G_GINT64_FORMAT
+                     ", param_loc %d); a repeat must be the same",
+                     ticket->trainer, round->batch, round->param_loc),
+        output);
   else if (round->state == TPS_ROUND_COMPLETE)
     answer_with_average (round, ticket, output);
   else if (!ticket->may_wait && round->state == TPS_ROUND_OPEN)
@@ -638,15 +628,6 @@ bury_if_done (TpsRound *round, TpsAveragingOutput *output)
   output->dead_rounds = round;
 }
 
-/* Removes the round from its batch. The round is freed with `output`, or with that of its last
- * job. */
-static void
-round_forget (TpsRound *round, TpsAveragingOutput *output)
-{
-  round->is_forgotten = TRUE;
-  bury_if_done (round, output);
-}
-
 guint
 tps_averaging_get_default_max_rounds (guint n_trainers)
 {
@@ -699,7 +680,11 @@ forget_batch (Batch *batch, TpsAveragingOutput *output)
 
   g_hash_table_iter_init (&iter, batch->rounds);
   while (g_hash_table_iter_next (&iter, NULL, &round))
-    round_forget (round, output);
+    {
+      /* It is freed with `output`, or with that of its last job. */
+      ((TpsRound *) round)->is_forgotten = TRUE;
+      bury_if_done (round, output);
+    }
   g_hash_table_unref (batch->rounds);
   g_free (batch);
 }
@@ -807,29 +792,6 @@ has_averages (const Batch *batch)
   return FALSE;
 }
 
-/* Aborts all open rounds, because `ticket` begins a newer batch. round_close() removes each
- * round from the queue. */
-static void
-abort_open_rounds (TpsAveraging *averaging, const TpsAveragingTicket *ticket,
-                   TpsAveragingOutput *output)
-{
-  while (averaging->open_rounds.head != NULL)
-    {
-      TpsRound *round = averaging->open_rounds.head->data;
-      g_autofree gchar *missing = round_describe_missing (round);
-
-      round_close (
-          round, TPS_ROUND_ABORTED,
-          g_error_new (
-              TPS_ERROR, TPS_ERROR_ABORTED,
-              "round (batch %" G_GINT64_FORMAT
-              ", param_loc %d) was ended by trainer %d, which began batch %" G_GINT64_FORMAT
-              "; missing: %s",
-              round->batch, round->param_loc, ticket->trainer, ticket->batch, missing),
-          output);
-    }
-}
-
 /* Makes the current batch the previous batch. Of the other older batches, only the newest batch
  * with averages is kept. */
 static void
@@ -855,7 +817,23 @@ begin_batch (TpsAveraging *averaging, const TpsAveragingTicket *ticket, TpsAvera
 {
   if (averaging->current != NULL)
     {
-      abort_open_rounds (averaging, ticket, output);
+      {
+        while (averaging->open_rounds.head != NULL)
+          {
+            TpsRound *round = averaging->open_rounds.head->data;
+            g_autofree gchar *missing = round_describe_missing (round);
+
+            round_close (
+                round, TPS_ROUND_ABORTED,
+                g_error_new (
+                    TPS_ERROR, TPS_ERROR_ABORTED,
+                    "round (batch %" G_GINT64_FORMAT
+                    ", param_loc %d) was ended by trainer %d, which began batch %" G_GINT64_FORMAT
+                    "; missing: %s",
+                    round->batch, round->param_loc, ticket->trainer, ticket->batch, missing),
+                output);
+          }
+      }
       retire_current (averaging, output);
     }
   averaging->current = batch_new (ticket->batch);
@@ -979,7 +957,9 @@ tps_averaging_push (TpsAveraging *averaging, TpsAveragingTicket *ticket, gint64 
         error = new_stale_error (averaging, ticket);
       else if (round != NULL && round_is_closed (round))
         error = g_error_copy (round->error);
-      else if (round != NULL && round_has_contribution (round, ticket->trainer))
+      else if (round != NULL
+               && (round->state == TPS_ROUND_COMPLETE
+                   || round->by_trainer[ticket->trainer] != NULL))
         {
           round_repeat (round, ticket, output);
           return;

@@ -78,12 +78,6 @@ provide (TpsBuffer **buffer, TpsDeviceSums *sums, gsize n_bytes, GError **error)
   return *buffer != NULL;
 }
 
-static gsize
-sum_elem_size (TpsDType dtype)
-{
-  return dtype == TPS_DTYPE_FLOAT64 ? sizeof (gdouble) : sizeof (gfloat);
-}
-
 static gboolean
 prepare_lane (TpsDeviceSum *lane, TpsDType dtype, gsize n_elems, GError **error)
 {
@@ -96,7 +90,9 @@ prepare_lane (TpsDeviceSum *lane, TpsDType dtype, gsize n_elems, GError **error)
     lane->stream = device->ops->stream_new (device, error);
   return lane->stream != NULL
          && provide (&lane->staged, lane->sums, n_elems * tps_dtype_size (dtype), error)
-         && provide (&lane->sum, lane->sums, n_elems * sum_elem_size (dtype), error);
+         && provide (&lane->sum, lane->sums,
+                     n_elems * (dtype == TPS_DTYPE_FLOAT64 ? sizeof (gdouble) : sizeof (gfloat)),
+                     error);
 }
 
 static TpsDeviceSum *

@@ -29,16 +29,10 @@ typedef struct
   } shapes[2];
 } Header;
 
-gsize
-tps_digest_get_block_bytes (void)
-{
-  return tps_tuning_get ()->digest_block_bytes;
-}
-
 guint
 tps_digest_n_blocks (gsize n_bytes)
 {
-  gsize block_bytes = tps_digest_get_block_bytes ();
+  gsize block_bytes = tps_tuning_get ()->digest_block_bytes;
 
   return (guint) ((n_bytes + block_bytes - 1) / block_bytes);
 }
@@ -94,7 +88,7 @@ hash_tensor (GArray *blocks, const TpsTensor *tensor)
 {
   const guint8 *data = tps_tensor_data (tensor);
   gsize n_bytes = tps_shape_n_bytes (&tensor->shape);
-  gsize block_bytes = tps_digest_get_block_bytes ();
+  gsize block_bytes = tps_tuning_get ()->digest_block_bytes;
 
   for (gsize at = 0; at < n_bytes; at += block_bytes)
     {

@@ -14,10 +14,6 @@
 
 G_BEGIN_DECLS
 
-/* Returns the size of a block in bytes: `digest_block_bytes` of runtime/machine/tuning.h, which
- * must be a multiple of the size of every element. */
-gsize tps_digest_get_block_bytes (void);
-
 typedef struct
 {
   guint64 low; /* hash of the elements; both words are 0 if the elements were not read */

@@ -86,6 +86,4 @@ void tps_parameter_server_get_status (TpsParameterServer *server, TpsAveragingSt
 /* Returns the server's metrics, borrowed. */
 TpsMetrics *tps_parameter_server_get_metrics (TpsParameterServer *server);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsParameterServer, tps_parameter_server_free)
-
 G_END_DECLS

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/machine/tuning.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/device/device_memory.h"
 
@@ -255,19 +256,12 @@ grow_sparse_sum (TpsGradient *sum, gint64 n_sum, gint64 n_union, const Rows *row
   return TRUE;
 }
 
-/* Returns TRUE if `gradient` can become the sum in place. */
-static gboolean
-is_sum_already (const TpsGradient *gradient, const Rows *rows)
-{
-  return rows->sorted == NULL && rows->dtype == rows->sum_dtype && gradient->weight == 1
-         && gradient->values.buffer != NULL && tps_buffer_is_exclusive (gradient->values.buffer);
-}
-
 static gboolean
 begin_sparse_sum (TpsGradient *sum, TpsGradient *gradient, const Rows *rows, TpsBufferPool *buffers,
                   GError **error)
 {
-  if (is_sum_already (gradient, rows))
+  if (rows->sorted == NULL && rows->dtype == rows->sum_dtype && gradient->weight == 1
+      && gradient->values.buffer != NULL && tps_buffer_is_exclusive (gradient->values.buffer))
     {
       tps_tensor_move (&sum->indices, &gradient->indices);
       tps_tensor_move (&sum->values, &gradient->values);
@@ -438,16 +432,6 @@ needs_output (const TpsFold *fold)
                                        : reduction->sum.dense.shape.dtype != reduction->dtype;
 }
 
-static void
-allocate_hashes (TpsFold *fold)
-{
-  fold->hashes = g_new0 (TpsDigest *, fold->n_items);
-  for (guint i = 0; i < fold->n_items; i++)
-    if (!fold->items[i]->has_digest && fold->items[i]->gradient.kind == TPS_GRADIENT_DENSE
-        && !is_there (fold->items[i]))
-      fold->hashes[i] = g_new (TpsDigest, fold->n_blocks);
-}
-
 static gboolean
 begin_dense (TpsFold *fold, GError **error)
 {
@@ -462,7 +446,11 @@ begin_dense (TpsFold *fold, GError **error)
       && !allocate_sum (&fold->output, &fold->shape,
                         choose_pool (reduction, &fold->items[0]->gradient), error))
     return FALSE;
-  allocate_hashes (fold);
+  fold->hashes = g_new0 (TpsDigest *, fold->n_items);
+  for (guint i = 0; i < fold->n_items; i++)
+    if (!fold->items[i]->has_digest && fold->items[i]->gradient.kind == TPS_GRADIENT_DENSE
+        && !is_there (fold->items[i]))
+      fold->hashes[i] = g_new (TpsDigest, fold->n_blocks);
   return TRUE;
 }
 
@@ -547,15 +535,6 @@ block_of (const TpsTensor *tensor, const Block *block)
   return data == NULL ? NULL : data + block->offset * tps_dtype_size (tensor->shape.dtype);
 }
 
-static void
-hash_item (TpsFold *fold, guint i, const Block *block)
-{
-  if (fold->hashes[i] != NULL)
-    fold->hashes[i][block->index] = tps_digest_of_block (
-        block_of (&fold->items[i]->gradient.dense, block),
-        block->n_elems * tps_dtype_size (fold->reduction->dtype));
-}
-
 /* Adds the item to the sum. If `first` is not NULL, the sum begins with `first`. */
 static void
 add_item (TpsFold *fold, const TpsFoldItem *first, const TpsFoldItem *item, const Block *block)
@@ -587,7 +566,10 @@ visit_items (TpsFold *fold, const Block *block)
 
       if (item->gradient.kind != TPS_GRADIENT_DENSE)
         continue;
-      hash_item (fold, i, block);
+      if (fold->hashes[i] != NULL)
+        fold->hashes[i][block->index] = tps_digest_of_block (
+            block_of (&fold->items[i]->gradient.dense, block),
+            block->n_elems * tps_dtype_size (fold->reduction->dtype));
       if (!has_share (item) || fold->reduction->device_sum != NULL
           || (i == fold->first && fold->is_adopted))
         continue;
@@ -635,7 +617,7 @@ tps_fold_run (TpsFold *fold, guint first_block, guint n_blocks)
   if (!fold->is_dense)
     return;
   n_elems = (gsize) tps_shape_n_elems (&fold->shape);
-  block_elems = tps_digest_get_block_bytes () / tps_dtype_size (fold->reduction->dtype);
+  block_elems = tps_tuning_get ()->digest_block_bytes / tps_dtype_size (fold->reduction->dtype);
   for (guint i = first_block; i < first_block + n_blocks; i++)
     {
       Block block = { .offset = i * block_elems, .index = i };
@@ -754,16 +736,4 @@ tps_fold_end (TpsFold *fold, GError **error)
   tps_gradient_move (fold->average, &reduction->sum);
   fold->average->weight = 1;
   return TRUE;
-}
-
-gboolean
-tps_reduction_fold (TpsReduction *reduction, TpsFoldItem **items, guint n_items,
-                    TpsGradient *average, GError **error)
-{
-  TpsFold fold;
-
-  if (!tps_fold_begin (&fold, reduction, items, n_items, average, error))
-    return FALSE;
-  tps_fold_run (&fold, 0, fold.n_blocks);
-  return tps_fold_end (&fold, error);
 }

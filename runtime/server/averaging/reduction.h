@@ -75,16 +75,12 @@ void tps_reduction_clear (TpsReduction *reduction);
  * copied to begin the sum; if it is folded together with the next item, it is only read. */
 gboolean tps_reduction_gains_by_waiting (const TpsReduction *reduction, const TpsFoldItem *item);
 
-/* Folds `items` in order, computes missing digests, and empties their gradients. With `average`,
- * these must be the last items. Errors: INVALID_ARGUMENT (no weight above 0, or the weights of a
- * mean exceed FLOAT32), RESOURCE_EXHAUSTED, DEVICE_LOST; then only tps_reduction_clear() may be
- * called. */
-gboolean tps_reduction_fold (TpsReduction *reduction, TpsFoldItem **items, guint n_items,
-                             TpsGradient *average, GError **error);
-
-/* As tps_reduction_fold(), in steps: begin() sets n_blocks; run() for ranges that contain each
+/* Fold `items` in order, compute missing digests, and empty their gradients. With `average`, these
+ * must be the last items. begin() sets n_blocks; run() for ranges that contain each
  * block once, on any threads; end() last. Only begin() can fail (then without end()), except for
- * sparse gradients and sums on a device, which are computed in end(). */
+ * sparse gradients and sums on a device, which are computed in end(). Errors: INVALID_ARGUMENT (no
+ * weight above 0, or the weights of a mean exceed FLOAT32), RESOURCE_EXHAUSTED, DEVICE_LOST; then
+ * only tps_reduction_clear() may be called. */
 gboolean tps_fold_begin (TpsFold *fold, TpsReduction *reduction, TpsFoldItem **items, guint n_items,
                          TpsGradient *average, GError **error);
 void tps_fold_run (TpsFold *fold, guint first_block, guint n_blocks);

@@ -21,21 +21,6 @@
 
 static TpsTraceEvent format_failed = TPS_TRACE_EVENT ("format_failed", TPS_TRACE_WARNING);
 
-struct TpsDataFolder
-{
-  TpsDisk *disk;
-  gchar *path;
-  gchar *log_path;
-  gchar *snapshots_path;
-  TpsDiskFile *file; /* the lock */
-
-  TpsMutex lock; /* guards the following fields, and FORMAT */
-  gchar history[TPS_LOG_ID_DIGITS + 1];
-  guint32 epoch;
-  gint64 lsn;
-  gint64 snapshot_lsn;
-};
-
 static gchar *
 make_path (const TpsDataFolder *folder, const gchar *name)
 {
@@ -67,22 +52,6 @@ make_text (const TpsDataFolder *folder, gint64 lsn, gint64 snapshot_lsn)
   return g_strdup_printf ("%scrc32c %08x\n", head, tps_crc32c (0, head, strlen (head)));
 }
 
-static gboolean
-write_new_format (const TpsDataFolder *folder, const gchar *path, gint64 lsn, gint64 snapshot_lsn,
-                  GError **error)
-{
-  TpsDisk *disk = folder->disk;
-  TpsDiskFile *file = disk->open (disk, path, TPS_DISK_CREATE, error);
-  g_autofree gchar *text = make_text (folder, lsn, snapshot_lsn);
-  gboolean ok;
-
-  if (file == NULL)
-    return FALSE;
-  ok = disk->write (file, text, strlen (text), 0, TRUE, error);
-  disk->close (file);
-  return ok;
-}
-
 /* Writes the file FORMAT. The file is synced before it gets its name, so it is complete if it
  * exists. An interrupted or failed call may have left NEW_FORMAT. */
 static gboolean
@@ -91,9 +60,10 @@ mark (TpsDataFolder *folder, gint64 lsn, gint64 snapshot_lsn, GError **error)
   TpsDisk *disk = folder->disk;
   g_autofree gchar *path = make_path (folder, FORMAT);
   g_autofree gchar *new_path = make_path (folder, NEW_FORMAT);
+  g_autofree gchar *text = make_text (folder, lsn, snapshot_lsn);
 
   tps_disk_discard_all (disk, new_path, NULL);
-  if (!write_new_format (folder, new_path, lsn, snapshot_lsn, error)
+  if (!tps_disk_write_text (disk, new_path, text, error)
       || !disk->rename (disk, new_path, path, error)
       || !disk->sync_folder (disk, folder->path, error))
     return FALSE;
@@ -134,11 +104,11 @@ parse (TpsDataFolder *folder, const gchar *text, GError **error)
   folder->epoch = MAX (folder->epoch, FIRST_EPOCH);
   if (g_strcmp0 (expected, text) == 0)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "data directory %s: %s is damaged: its checksum is wrong; restore it from a copy of "
-               "the directory, or begin a new directory with --restore-from=%s",
-               folder->path, FORMAT, folder->snapshots_path);
-  return FALSE;
+  return tps_fail (
+      error, TPS_ERROR_ABORTED,
+      "data directory %s: %s is damaged: its checksum is wrong; restore it from a copy of "
+      "the directory, or begin a new directory with --restore-from=%s",
+      folder->path, FORMAT, folder->snapshots_path);
 }
 
 static gboolean
@@ -159,11 +129,11 @@ read_format (TpsDataFolder *folder, GError **error)
   if (g_str_has_prefix (text, VERSION))
     return parse (folder, text, error);
   text[strcspn (text, "\n")] = '\0';
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "data directory %s: %s says \"%s\", but this version of the server reads \"%.*s\"; "
-               "use the version that wrote the directory, or restore %s from a copy",
-               folder->path, FORMAT, text, (gint) strlen (VERSION) - 1, VERSION, FORMAT);
-  return FALSE;
+  return tps_fail (
+      error, TPS_ERROR_INVALID_ARGUMENT,
+      "data directory %s: %s says \"%s\", but this version of the server reads \"%.*s\"; "
+      "use the version that wrote the directory, or restore %s from a copy",
+      folder->path, FORMAT, text, (gint) strlen (VERSION) - 1, VERSION, FORMAT);
 }
 
 static gboolean
@@ -177,11 +147,11 @@ check_or_mark (TpsDataFolder *folder, GError **error)
     return read_format (folder, error);
   if (is_empty (names))
     return mark_new (folder, error);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "data directory %s: it is not empty and has no file %s, so it does not belong to a "
-               "server; choose another directory, or restore this one from a copy",
-               folder->path, FORMAT);
-  return FALSE;
+  return tps_fail (
+      error, TPS_ERROR_INVALID_ARGUMENT,
+      "data directory %s: it is not empty and has no file %s, so it does not belong to a "
+      "server; choose another directory, or restore this one from a copy",
+      folder->path, FORMAT);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -240,30 +210,6 @@ tps_data_folder_explain (GError **error)
   g_prefix_error (error, "a part of the data directory is missing; restore it from a copy: ");
 }
 
-const gchar *
-tps_data_folder_get_history (const TpsDataFolder *folder)
-{
-  return folder->history;
-}
-
-guint32
-tps_data_folder_get_epoch (const TpsDataFolder *folder)
-{
-  return folder->epoch;
-}
-
-gint64
-tps_data_folder_get_lsn (const TpsDataFolder *folder)
-{
-  return folder->lsn;
-}
-
-gint64
-tps_data_folder_get_snapshot_lsn (const TpsDataFolder *folder)
-{
-  return folder->snapshot_lsn;
-}
-
 gboolean
 tps_data_folder_raise (TpsDataFolder *folder, gint64 lsn, gint64 snapshot_lsn, GError **error)
 {
@@ -285,22 +231,4 @@ gboolean
 tps_data_folder_lower (TpsDataFolder *folder, gint64 lsn, GError **error)
 {
   return lsn >= folder->lsn || mark (folder, lsn, folder->snapshot_lsn, error);
-}
-
-const gchar *
-tps_data_folder_get_path (const TpsDataFolder *folder)
-{
-  return folder->path;
-}
-
-const gchar *
-tps_data_folder_get_log_path (const TpsDataFolder *folder)
-{
-  return folder->log_path;
-}
-
-const gchar *
-tps_data_folder_get_snapshots_path (const TpsDataFolder *folder)
-{
-  return folder->snapshots_path;
 }

@@ -10,13 +10,31 @@
 
 #pragma once
 
+#include "runtime/base/sync.h"
 #include "runtime/server/log/disk.h"
+#include "runtime/server/log/log_format.h"
 
 G_BEGIN_DECLS
 
 #define TPS_DATA_FOLDER_FORMAT "FORMAT"
 
-typedef struct TpsDataFolder TpsDataFolder;
+/* Read-only for users. */
+typedef struct
+{
+  TpsDisk *disk;
+  gchar *path;
+  gchar *log_path;
+  gchar *snapshots_path;
+  TpsDiskFile *file; /* the lock */
+
+  /* Guards the following fields, and FORMAT. `lsn` and `snapshot_lsn` must not be read at the same
+   * time as the functions below. */
+  TpsMutex lock;
+  gchar history[TPS_LOG_ID_DIGITS + 1]; /* the id of the directory, its log and its snapshots */
+  guint32 epoch;       /* from 1; no record of the log and no snapshot has a higher one */
+  gint64 lsn;          /* that the log must reach */
+  gint64 snapshot_lsn; /* that the newest snapshot must have at least */
+} TpsDataFolder;
 
 /* Opens and locks the directory `path`, which is made if it is missing. `disk` is borrowed. Errors
  * name the directory:
@@ -31,22 +49,6 @@ void tps_data_folder_close (TpsDataFolder *folder);
 /* Turns NOT_FOUND, an error that names a part of an existing directory, into ABORTED, and adds a
  * remedy. Other errors stay. */
 void tps_data_folder_explain (GError **error);
-
-/* Return the path of the directory, of its log, and of its snapshots. Borrowed from `folder`. */
-const gchar *tps_data_folder_get_path (const TpsDataFolder *folder);
-const gchar *tps_data_folder_get_log_path (const TpsDataFolder *folder);
-const gchar *tps_data_folder_get_snapshots_path (const TpsDataFolder *folder);
-
-/* Returns the id that the directory, its log and its snapshots have in common: TPS_LOG_ID_DIGITS
- * hexadecimal digits. Borrowed from `folder`. */
-const gchar *tps_data_folder_get_history (const TpsDataFolder *folder);
-/* Returns the epoch of the directory, from 1. No record of the log and no snapshot has a higher
- * one. */
-guint32 tps_data_folder_get_epoch (const TpsDataFolder *folder);
-/* Return the LSN that the log must reach, and the LSN that the newest snapshot must have at least.
- * Must not be called at the same time as the functions below. */
-gint64 tps_data_folder_get_lsn (const TpsDataFolder *folder);
-gint64 tps_data_folder_get_snapshot_lsn (const TpsDataFolder *folder);
 
 /* Raises the two LSNs to these values if they are lower, on the disk too. A failure is traced. The
  * old values then stay, so missing parts may not be noticed. Errors: those of the disk. Thread:

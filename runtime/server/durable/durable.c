@@ -13,10 +13,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "runtime/server/durable/data_folder.h"
-#include "runtime/server/durable/recovery.h"
-#include "runtime/server/durable/snapshot_thread.h"
-#include "runtime/server/durable/table_restore.h"
 #include "runtime/base/counters.h"
 #include "runtime/base/error.h"
 #include "runtime/base/outcome.h"
@@ -24,6 +20,12 @@
 #include "runtime/base/sync.h"
 #include "runtime/base/thread.h"
 #include "runtime/base/trace.h"
+#include "runtime/server/durable/data_folder.h"
+#include "runtime/server/durable/recovery.h"
+#include "runtime/server/durable/snapshot_thread.h"
+#include "runtime/server/snapshot/import.h"
+#include "runtime/server/snapshot/snapshot_tables.h"
+#include "runtime/server/tables/table_snapshot.h"
 
 /* A struct that is all zero counts nothing. */
 typedef struct
@@ -224,18 +226,6 @@ numbers_init (TpsDurableNumbers *numbers, TpsCounters *counters, const TpsSnapsh
     }
 }
 
-/* Counts a snapshot that was written in `elapsed_ns`. */
-static void
-numbers_add_snapshot (TpsDurableNumbers *numbers, const TpsSnapshotInfo *snapshot,
-                      gint64 elapsed_ns)
-{
-  tps_counter_add (numbers->written_snapshots, 1);
-  tps_gauge_set (numbers->snapshot_lsn, snapshot->lsn);
-  tps_gauge_set (numbers->snapshot_bytes, (gint64) snapshot->n_bytes);
-  tps_gauge_set (numbers->snapshot_time, g_get_real_time ());
-  tps_gauge_set (numbers->snapshot_duration, elapsed_ns);
-}
-
 const gchar *
 tps_durable_phase_name (TpsDurablePhase phase)
 {
@@ -363,7 +353,7 @@ tps_durable_check (TpsDurable *durable, GError **error)
     case TPS_DURABLE_FAILED:
       tps_mutex_lock (&durable->lock);
       g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the recovery of %s failed: %s",
-                   tps_data_folder_get_path (durable->folder), durable->error->message);
+                   durable->folder->path, durable->error->message);
       tps_mutex_unlock (&durable->lock);
       return FALSE;
     case TPS_DURABLE_LIVE:
@@ -425,7 +415,7 @@ observe (gpointer user_data, TpsOrdered *ordered)
       gint64 time_ms = MAX (durable->get_time_ms (), atomic_load (&durable->time_ms));
 
       atomic_store (&durable->time_ms, time_ms);
-      command->moment = (TpsMoment) { tps_data_folder_get_epoch (durable->folder), time_ms };
+      command->moment = (TpsMoment) { durable->folder->epoch, time_ms };
       tps_log_append (durable->log, command, durability, release, ordered);
     }
 }
@@ -472,9 +462,9 @@ get_snapshot_options (TpsDurable *durable)
 {
   return (TpsSnapshotOptions) {
     .disk = durable->disk,
-    .folder = tps_data_folder_get_snapshots_path (durable->folder),
-    .history = tps_data_folder_get_history (durable->folder),
-    .epoch = tps_data_folder_get_epoch (durable->folder),
+    .folder = durable->folder->snapshots_path,
+    .history = durable->folder->history,
+    .epoch = durable->folder->epoch,
     .get_time_ms = get_last_time_ms,
     .sequencer = durable->targets.sequencer,
     .tables = durable->targets.tables,
@@ -532,7 +522,11 @@ write_snapshot (TpsDurable *durable, gboolean is_incremental, GError **error)
   tps_mutex_lock (&durable->lock);
   durable->snapshot = info;
   tps_mutex_unlock (&durable->lock);
-  numbers_add_snapshot (&durable->numbers, &info, tps_clock_now_ns () - begun_ns);
+  tps_counter_add (durable->numbers.written_snapshots, 1);
+  tps_gauge_set (durable->numbers.snapshot_lsn, info.lsn);
+  tps_gauge_set (durable->numbers.snapshot_bytes, (gint64) info.n_bytes);
+  tps_gauge_set (durable->numbers.snapshot_time, g_get_real_time ());
+  tps_gauge_set (durable->numbers.snapshot_duration, tps_clock_now_ns () - begun_ns);
   tps_snapshot_thread_note (&durable->snapshots, begun_ns, begun_bytes);
   tps_trace (&snapshot_written, tps_field_text ("name", info.name), tps_field_int ("lsn", info.lsn),
              tps_field_uint ("bytes", info.n_bytes),
@@ -589,26 +583,249 @@ run_snapshot (gpointer data)
     tps_trace (&snapshot_failed, tps_field_text ("message", request->error->message));
 }
 
+/* ---- restoring tables ------------------------------------------------------------------------ */
+
+/* Restores tables from files while requests continue, all of them or none:
+ *
+ *   - The paths are resolved, and the files of each table are found.
+ *   - The names of the tables are reserved, and the rows are read.
+ *   - The tables get their LSNs.
+ *   - A snapshot is written, which makes the tables durable.
+ *   - The tables become known to requests.
+ */
+
+#define ASK_NS ((gint64) 10 * 1000000) /* between checks of is_cancelled() */
+
+/* -- paths -- */
+
+/* Returns TRUE if `path` is relative and has only names of files and folders. */
 static gboolean
-write_next_snapshot (gpointer user_data, GError **error)
+is_below (const gchar *path)
 {
-  return write_needed_snapshot (user_data, TRUE, error);
+  g_auto (GStrv) parts = g_strsplit (path, "/", -1);
+
+  for (guint i = 0; parts[i] != NULL; i++)
+    if (parts[i][0] == '\0' || g_str_equal (parts[i], ".") || g_str_equal (parts[i], ".."))
+      return FALSE;
+  return parts[0] != NULL;
+}
+
+/* Returns the path of `path` below `root`; the caller frees it. Symbolic links are followed, since
+ * only the operator can make them. Errors: PERMISSION_DENIED (no root), INVALID_ARGUMENT (the path
+ * is empty, absolute, or has an empty part, "." or ".."). */
+static gchar *
+resolve (const gchar *root, const gchar *path, GError **error)
+{
+  if (root == NULL)
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_PERMISSION_DENIED,
+                         "this server reads no files for its clients: it has no --import-dir");
+  else if (!is_below (path))
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "\"%s\" is not a path below --import-dir, such as \"monday/snapshots\"", path);
+  else
+    return g_build_filename (root, path, NULL);
+  return NULL;
+}
+
+/* Returns the paths below `root`. The caller frees them with g_strfreev(). */
+static GStrv
+resolve_all (const gchar *root, const gchar *const *paths, guint n_paths, GError **error)
+{
+  g_autoptr (GPtrArray) resolved = g_ptr_array_new_with_free_func (g_free);
+
+  for (guint i = 0; i < n_paths; i++)
+    {
+      gchar *path = resolve (root, paths[i], error);
+
+      if (path == NULL)
+        return NULL;
+      g_ptr_array_add (resolved, path);
+    }
+  g_ptr_array_add (resolved, NULL);
+  return (GStrv) g_ptr_array_free (g_steal_pointer (&resolved), FALSE);
+}
+
+/* -- tables and their files -- */
+
+/* A table that is being restored. */
+typedef struct
+{
+  TpsTableSpec spec;
+  GStrv files;
+  gboolean is_begun; /* the name is reserved */
+  TpsTable *table;
+} Making;
+
+static void
+clear_making (gpointer data)
+{
+  Making *making = data;
+
+  tps_table_spec_clear (&making->spec);
+  g_strfreev (making->files);
+  g_clear_pointer (&making->table, tps_table_unref);
+}
+
+/* A snapshot may be hostile, so the tenant in its specifications does not count. */
+static Making *
+add_making (GArray *all, const TpsTableSpec *spec, const gchar *tenant)
+{
+  Making *making;
+
+  g_array_set_size (all, all->len + 1);
+  making = &g_array_index (all, Making, all->len - 1);
+  tps_table_spec_copy (&making->spec, spec);
+  g_free (making->spec.tenant);
+  making->spec.tenant = g_strdup (tenant);
+  return making;
+}
+
+static gboolean
+plan_snapshots (TpsDurable *durable, const TpsTableSource *source, GStrv snapshots, GArray *all,
+                GError **error)
+{
+  g_autoptr (TpsSnapshotTables)
+      found = tps_snapshot_tables_new (durable->disk, (const gchar *const *) snapshots,
+                                       source->n_paths, durable->targets.tables->budget, error);
+  guint n;
+
+  if (found == NULL)
+    return FALSE;
+  n = source->n_specs > 0 ? source->n_specs : tps_snapshot_tables_get_n_specs (found);
+  for (guint i = 0; i < n; i++)
+    {
+      Making *making = add_making (
+          all, source->n_specs > 0 ? &source->specs[i] : tps_snapshot_tables_get_spec (found, i),
+          source->tenant);
+
+      making->files = tps_snapshot_tables_list_files (found, making->spec.name, error);
+      if (making->files == NULL)
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+plan (TpsDurable *durable, const TpsTableSource *source, GArray *all, GError **error)
+{
+  g_auto (GStrv)
+      paths = resolve_all (durable->import_folder, source->paths, source->n_paths, error);
+
+  if (paths == NULL)
+    return FALSE;
+  if (source->are_snapshots)
+    return plan_snapshots (durable, source, paths, all, error);
+  add_making (all, source->specs, source->tenant)->files = g_steal_pointer (&paths);
+  return TRUE;
+}
+
+/* -- making tables -- */
+
+static gboolean
+begin_all (TpsDurable *durable, GArray *all, GError **error)
+{
+  for (guint i = 0; i < all->len; i++)
+    {
+      Making *making = &g_array_index (all, Making, i);
+
+      making->is_begun = tps_table_store_begin_import (durable->targets.tables, making->spec.name,
+                                                       error);
+      if (!making->is_begun)
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+read_all (TpsDurable *durable, const TpsTableSource *source, GArray *all, GError **error)
+{
+  for (guint i = 0; i < all->len; i++)
+    {
+      Making *making = &g_array_index (all, Making, i);
+      TpsTableImport import = { .disk = durable->disk,
+                                .into = durable->targets.tables,
+                                .paths = (const gchar *const *) making->files,
+                                .n_paths = g_strv_length (making->files),
+                                .tensor = source->tensor,
+                                .is_cancelled = is_cancelled,
+                                .user_data = durable };
+
+      making->table = tps_table_import_read (&import, &making->spec, error);
+      if (making->table == NULL)
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* Waits until all commands up to `lsn`, the LSN of a table's creation, have ended. Only a snapshot
+ * that begins after this wait is certain to contain the table. */
+static gboolean
+wait_ended (TpsDurable *durable, gint64 lsn, GError **error)
+{
+  while (!tps_sequencer_wait_ended (durable->targets.sequencer, lsn, tps_clock_now_ns () + ASK_NS))
+    if (is_cancelled (durable))
+      return tps_fail (error, TPS_ERROR_ABORTED, "the import was cancelled");
+  return TRUE;
+}
+
+static gboolean
+admit_all (TpsDurable *durable, GArray *all, GError **error)
+{
+  for (guint i = 0; i < all->len; i++)
+    {
+      TpsTable *table = g_array_index (all, Making, i).table;
+
+      if (!tps_table_store_admit_import (durable->targets.tables, table, error)
+          || !wait_ended (durable, table->incarnation, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+check_source (TpsDurable *durable, const TpsTableSource *source, GError **error)
+{
+  if (durable->targets.tables == NULL)
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                         "this server has no service EmbeddingTable");
+  else if (source->n_paths == 0)
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                         "the list of paths is empty, expected at least one");
+  else
+    return TRUE;
+  return FALSE;
+}
+
+/* Makes the tables of `source`, and writes a snapshot that contains them. Blocks. Errors: those of
+ * tps_durable_restore(). Thread: only that of snapshots. */
+static gboolean
+restore_tables (TpsDurable *durable, const TpsTableSource *source, GError **error)
+{
+  g_autoptr (GArray) all = g_array_new (FALSE, TRUE, sizeof (Making));
+  gboolean is_done;
+
+  g_array_set_clear_func (all, clear_making);
+  is_done = check_source (durable, source, error) && plan (durable, source, all, error)
+            && begin_all (durable, all, error) && read_all (durable, source, all, error)
+            && admit_all (durable, all, error) && write_needed_snapshot (durable, TRUE, error);
+  for (guint i = 0; i < all->len; i++)
+    {
+      const Making *making = &g_array_index (all, Making, i);
+
+      /* Releases the reserved name, and adds the table to the store. */
+      if (making->is_begun)
+        tps_table_store_end_import (durable->targets.tables, making->spec.name,
+                                    is_done ? making->table : NULL);
+    }
+  return is_done;
 }
 
 static void
 run_restore (gpointer data)
 {
   Request *request = data;
-  TpsDurable *durable = request->durable;
-  TpsTableRestoreOptions options = { .disk = durable->disk,
-                                     .sequencer = durable->targets.sequencer,
-                                     .tables = durable->targets.tables,
-                                     .root = durable->import_folder,
-                                     .write_snapshot = write_next_snapshot,
-                                     .is_cancelled = is_cancelled,
-                                     .user_data = durable };
 
-  tps_table_restore_run (&options, request->source, &request->error);
+  restore_tables (request->durable, request->source, &request->error);
 }
 
 /* Calls done(), and frees the request. If the request has succeeded, this is the thread of
@@ -697,14 +914,12 @@ open_log_after (TpsDurable *durable, const TpsDurableOptions *options, gint64 ls
 
   log.interval_ns = options->interval_ns > 0 ? options->interval_ns : TPS_DURABILITY_INTERVAL_NS;
   log.first_lsn = lsn + 1;
-  log.id = tps_data_folder_get_history (durable->folder);
-  log.must_exist = tps_data_folder_get_lsn (durable->folder) > 0
-                   || durable->snapshot.name[0] != '\0';
+  log.id = durable->folder->history;
+  log.must_exist = durable->folder->lsn > 0 || durable->snapshot.name[0] != '\0';
   log.reached = note_reached;
   log.user_data = durable->folder;
   durable->recovery.first_lsn = log.first_lsn;
-  durable->log = tps_log_open (durable->disk, tps_data_folder_get_log_path (durable->folder), &log,
-                               found, error);
+  durable->log = tps_log_open (durable->disk, durable->folder->log_path, &log, found, error);
   return durable->log != NULL;
 }
 
@@ -730,28 +945,25 @@ begin_with_copy (TpsDurable *durable, const TpsDurableOptions *options, TpsLogFo
 static gboolean
 check_log_end (TpsDurable *durable, const TpsLogFound *found, GError **error)
 {
-  const gchar *path = tps_data_folder_get_path (durable->folder);
-  gint64 reached_lsn = tps_data_folder_get_lsn (durable->folder);
+  const gchar *path = durable->folder->path;
+  gint64 reached_lsn = durable->folder->lsn;
 
   if (found->last_lsn < reached_lsn)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-                   "data directory %s: its log ends with LSN %" G_GINT64_FORMAT
-                   ", but had reached LSN %" G_GINT64_FORMAT
-                   ": segments are missing, or are older than the directory; restore the directory "
-                   "from a copy, or accept the loss with thriftps_log truncate %s "
-                   "--last-lsn=%" G_GINT64_FORMAT " --force",
-                   path, found->last_lsn, reached_lsn, path, found->last_lsn);
-      return FALSE;
-    }
+    return tps_fail (
+        error, TPS_ERROR_ABORTED,
+        "data directory %s: its log ends with LSN %" G_GINT64_FORMAT
+        ", but had reached LSN %" G_GINT64_FORMAT
+        ": segments are missing, or are older than the directory; restore the directory "
+        "from a copy, or accept the loss with thriftps_log truncate %s "
+        "--last-lsn=%" G_GINT64_FORMAT " --force",
+        path, found->last_lsn, reached_lsn, path, found->last_lsn);
   if (found->last_lsn >= durable->snapshot.end_lsn)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "snapshot %s has changes up to LSN %" G_GINT64_FORMAT
-               ", but the log ends with LSN %" G_GINT64_FORMAT
-               "; restore the data directory from a copy",
-               durable->snapshot.name, durable->snapshot.end_lsn, found->last_lsn);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED,
+                   "snapshot %s has changes up to LSN %" G_GINT64_FORMAT
+                   ", but the log ends with LSN %" G_GINT64_FORMAT
+                   "; restore the data directory from a copy",
+                   durable->snapshot.name, durable->snapshot.end_lsn, found->last_lsn);
 }
 
 static gboolean
@@ -776,7 +988,7 @@ open_log (TpsDurable *durable, const TpsDurableOptions *options, GError **error)
   durable->recovery.targets = &durable->targets;
   durable->recovery.stops = &durable->stops;
   durable->recovery.last_lsn = found.last_lsn;
-  durable->recovery.epoch = tps_data_folder_get_epoch (durable->folder);
+  durable->recovery.epoch = durable->folder->epoch;
   durable->recovery.n_bytes = found.n_bytes;
   durable->recovery.n_snapshot_bytes = (gint64) durable->snapshot.n_bytes;
   return TRUE;
@@ -785,16 +997,15 @@ open_log (TpsDurable *durable, const TpsDurableOptions *options, GError **error)
 static gboolean
 check_snapshot (TpsDurable *durable, GError **error)
 {
-  gint64 needed_lsn = tps_data_folder_get_snapshot_lsn (durable->folder);
+  gint64 needed_lsn = durable->folder->snapshot_lsn;
 
   if (durable->snapshot.lsn >= needed_lsn)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "data directory %s: a snapshot is missing: that of LSN %" G_GINT64_FORMAT
-               ", or a later one; it has imported or restored rows, which are not in the log; "
-               "restore the snapshot or the directory from a copy",
-               tps_data_folder_get_path (durable->folder), needed_lsn);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED,
+                   "data directory %s: a snapshot is missing: that of LSN %" G_GINT64_FORMAT
+                   ", or a later one; it has imported or restored rows, which are not in the log; "
+                   "restore the snapshot or the directory from a copy",
+                   durable->folder->path, needed_lsn);
 }
 
 /* Finds the newest snapshot and opens the log that follows it. Blocks. Errors: those of
@@ -865,8 +1076,7 @@ end_recovery (TpsDurable *durable, const GError *error)
         tps_field_int ("bytes", tps_recovery_get_all_bytes (recovery)),
         tps_field_real ("seconds", (gdouble) (tps_clock_now_ns () - recovery->started_ns) / 1e9));
   else
-    tps_trace (&recovery_failed,
-               tps_field_text ("folder", tps_data_folder_get_path (durable->folder)),
+    tps_trace (&recovery_failed, tps_field_text ("folder", durable->folder->path),
                tps_field_text ("message", error->message));
   /* restored() must return before the phase LIVE lets requests pass. */
   if (error == NULL && durable->targets.restored != NULL)
@@ -1003,8 +1213,7 @@ close_log (TpsDurable *durable, GError **error)
 
   if (durable->log == NULL || tps_log_close (g_steal_pointer (&durable->log), &loss))
     return TRUE;
-  tps_trace (&last_write_failed,
-             tps_field_text ("folder", tps_data_folder_get_path (durable->folder)),
+  tps_trace (&last_write_failed, tps_field_text ("folder", durable->folder->path),
              tps_field_text ("message", loss->message));
   g_propagate_error (error, loss);
   return FALSE;

@@ -15,9 +15,8 @@ static TpsTraceEvent recovery_progress = TPS_TRACE_EVENT ("recovery_progress", T
 static gboolean
 refuse (const gchar *what, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "this server cannot apply it, because it needs %s", what);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "this server cannot apply it, because it needs %s", what);
 }
 
 static gboolean
@@ -48,11 +47,11 @@ check_epoch (TpsRecovery *recovery, const TpsLogRecord *record, GError **error)
   recovery->time_ms = record->moment.time_ms;
   if (record->moment.epoch <= recovery->epoch)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "command %" G_GINT64_FORMAT " of the log: it has epoch %u, but the data directory "
-               "only %u, so FORMAT is older than the log; restore the directory from a copy",
-               record->lsn, record->moment.epoch, recovery->epoch);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED,
+                   "command %" G_GINT64_FORMAT
+                   " of the log: it has epoch %u, but the data directory "
+                   "only %u, so FORMAT is older than the log; restore the directory from a copy",
+                   record->lsn, record->moment.epoch, recovery->epoch);
 }
 
 /* Applies one record again. A hole in the log (TpsLogRecord in log.h) has no command, because a
@@ -73,11 +72,10 @@ apply_record (TpsSequencer *sequencer, const TpsDurableTargets *targets, const T
     }
   if (tps_sequencer_get_lsn (sequencer) == record->lsn)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "command %" G_GINT64_FORMAT
-               " of the log: it was applied again with LSN %" G_GINT64_FORMAT,
-               record->lsn, tps_sequencer_get_lsn (sequencer));
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED,
+                   "command %" G_GINT64_FORMAT
+                   " of the log: it was applied again with LSN %" G_GINT64_FORMAT,
+                   record->lsn, tps_sequencer_get_lsn (sequencer));
 }
 
 /* ---- progress -------------------------------------------------------------------------------- */
@@ -137,10 +135,7 @@ apply_all (TpsRecovery *recovery, TpsLogCursor *cursor, GError **error)
   while (atomic_load (&recovery->lsn) < recovery->last_lsn)
     {
       if (atomic_load (recovery->stops))
-        {
-          g_set_error_literal (error, TPS_ERROR, TPS_ERROR_ABORTED, "the server is shutting down");
-          return FALSE;
-        }
+        return tps_fail (error, TPS_ERROR_ABORTED, "the server is shutting down");
       if (!tps_log_cursor_next (cursor, &record, error) || !check_epoch (recovery, &record, error)
           || !apply_record (recovery->targets->sequencer, recovery->targets, &record, error))
         return FALSE;

@@ -87,16 +87,6 @@ get_due_ns (const TpsSnapshotThread *thread, gint64 now_ns, gint64 log_bytes)
 }
 
 static void
-do_job (TpsSnapshotThread *thread, const TpsSnapshotJob *job)
-{
-  job->run (job->data);
-  tps_mutex_lock (&thread->lock);
-  thread->is_busy = FALSE;
-  tps_mutex_unlock (&thread->lock);
-  job->ended (job->data);
-}
-
-static void
 write_due (TpsSnapshotThread *thread, gint64 now_ns, gint64 log_bytes)
 {
   gboolean is_written = thread->options.write (thread->options.user_data);
@@ -126,7 +116,13 @@ tps_snapshot_thread_step (TpsSnapshotThread *thread, gint64 now_ns, gint64 *wake
     thread->is_busy = TRUE;
   tps_mutex_unlock (&thread->lock);
   if (job.run != NULL)
-    do_job (thread, &job);
+    {
+      job.run (job.data);
+      tps_mutex_lock (&thread->lock);
+      thread->is_busy = FALSE;
+      tps_mutex_unlock (&thread->lock);
+      job.ended (job.data);
+    }
   else if (is_due)
     write_due (thread, now_ns, log_bytes);
   return job.run != NULL || is_due;

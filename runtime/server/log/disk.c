@@ -135,8 +135,7 @@ check_regular (gint fd, const gchar *path, GError **error)
     return tps_disk_set_error (error, "stat", path, errno);
   if (S_ISREG (status.st_mode))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: it is not a regular file", path);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: it is not a regular file", path);
 }
 
 static TpsPosixFile *
@@ -552,6 +551,19 @@ gboolean
 tps_disk_is_deleted_name (const gchar *name)
 {
   return g_str_has_prefix (name, ".nfs") || g_str_has_prefix (name, ".fuse_hidden");
+}
+
+gboolean
+tps_disk_write_text (TpsDisk *disk, const gchar *path, const gchar *text, GError **error)
+{
+  TpsDiskFile *file = disk->open (disk, path, TPS_DISK_CREATE, error);
+  gboolean ok;
+
+  if (file == NULL)
+    return FALSE;
+  ok = disk->write (file, text, strlen (text), 0, TRUE, error);
+  disk->close (file);
+  return ok;
 }
 
 gboolean

@@ -141,6 +141,9 @@ void tps_disk_free (TpsDisk *disk);
  * file that is deleted while a process has it open. After a power failure, the file may stay. */
 gboolean tps_disk_is_deleted_name (const gchar *name);
 
+/* Writes `text` to a new file, and syncs it. Errors: those of the disk. */
+gboolean tps_disk_write_text (TpsDisk *disk, const gchar *path, const gchar *text, GError **error);
+
 /* Calls discard() if the disk has it, otherwise remove(). */
 gboolean tps_disk_discard (TpsDisk *disk, const gchar *path, GError **error);
 

@@ -70,12 +70,11 @@ check_reach (const TpsLog *log, const TpsLogEnd *end, GError **error)
 
   if (end->first_lsn == 0 || (end->first_lsn <= wanted && end->last_lsn >= wanted - 1))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "%s: commands are needed from LSN %" G_GINT64_FORMAT
-               " on, but the log has LSN %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT
-               ": segments or snapshots are missing; restore the data directory from a copy",
-               log->folder.path, wanted, end->first_lsn, end->last_lsn);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s: commands are needed from LSN %" G_GINT64_FORMAT
+                   " on, but the log has LSN %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT
+                   ": segments or snapshots are missing; restore the data directory from a copy",
+                   log->folder.path, wanted, end->first_lsn, end->last_lsn);
 }
 
 static void
@@ -180,12 +179,11 @@ check_promises (const TpsLogWriter *writer, GError **error)
 {
   if (writer->promised_lsn <= writer->durable_lsn)
     return TRUE;
-  g_set_error (error, TPS_ERROR, writer->failure->code,
-               "changes up to LSN %" G_GINT64_FORMAT
-               " were answered, but only those up to LSN %" G_GINT64_FORMAT
-               " are known to be on the disk: %s",
-               writer->promised_lsn, writer->durable_lsn, writer->failure->message);
-  return FALSE;
+  return tps_fail (error, writer->failure->code,
+                   "changes up to LSN %" G_GINT64_FORMAT
+                   " were answered, but only those up to LSN %" G_GINT64_FORMAT
+                   " are known to be on the disk: %s",
+                   writer->promised_lsn, writer->durable_lsn, writer->failure->message);
 }
 
 gboolean
@@ -397,13 +395,10 @@ tps_log_cursor_new (TpsLog *log, gint64 lsn, GError **error)
   TpsLogCursor *cursor;
 
   if (lsn < first_lsn || lsn > durable_lsn + 1)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
-                   "log: LSN %" G_GINT64_FORMAT " is not kept; LSN %" G_GINT64_FORMAT
-                   " to %" G_GINT64_FORMAT " are",
-                   lsn, first_lsn, durable_lsn);
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_NOT_FOUND,
+                          "log: LSN %" G_GINT64_FORMAT " is not kept; LSN %" G_GINT64_FORMAT
+                          " to %" G_GINT64_FORMAT " are",
+                          lsn, first_lsn, durable_lsn);
   cursor = g_new0 (TpsLogCursor, 1);
   cursor->log = log;
   cursor->lsn = lsn;
@@ -427,10 +422,10 @@ start (TpsLogCursor *cursor, GError **error)
 
   if (number != 0)
     return tps_log_scan_start (&cursor->scan, number, cursor->lsn, error);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
-               "LSN %" G_GINT64_FORMAT " is not kept any more; the first one is %" G_GINT64_FORMAT,
-               cursor->lsn, tps_log_get_first_lsn (cursor->log));
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_NOT_FOUND,
+                   "LSN %" G_GINT64_FORMAT
+                   " is not kept any more; the first one is %" G_GINT64_FORMAT,
+                   cursor->lsn, tps_log_get_first_lsn (cursor->log));
 }
 
 /* Reads the next record. Sets no record if all durable records have been read. FALSE: an error is

@@ -183,7 +183,6 @@ void tps_log_cursor_free (TpsLogCursor *cursor);
  * the record), those of the disk. */
 gboolean tps_log_cursor_next (TpsLogCursor *cursor, TpsLogRecord *record, GError **error);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLog, tps_log_free)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLogCursor, tps_log_cursor_free)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLogFound, tps_log_found_clear)
 

@@ -123,11 +123,11 @@ check_kept (TpsLog *log, gint64 lsn, GError **error)
 
   if (lsn >= oldest_lsn)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_STALE,
-               "log: LSN %" G_GINT64_FORMAT " is not kept any more; the oldest is %" G_GINT64_FORMAT
-               ": begin with a snapshot, and read from the LSN after its own",
-               lsn, oldest_lsn);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_STALE,
+                   "log: LSN %" G_GINT64_FORMAT
+                   " is not kept any more; the oldest is %" G_GINT64_FORMAT
+                   ": begin with a snapshot, and read from the LSN after its own",
+                   lsn, oldest_lsn);
 }
 
 static gsize
@@ -241,11 +241,7 @@ open_scan (TpsFeedReader *reader, TpsFeedScan *place, gint64 lsn, GError **error
 
   close_scan (place);
   if (number == 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_STALE, "log: LSN %" G_GINT64_FORMAT " is not kept",
-                   lsn);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_STALE, "log: LSN %" G_GINT64_FORMAT " is not kept", lsn);
   tps_log_scan_init (&place->scan, tps_log_get_folder (reader->log), reader->pool);
   place->scan.read_bytes = READ_BYTES;
   place->next_lsn = lsn;
@@ -584,11 +580,10 @@ check_lsn (TpsLogFeed *feed, gint64 lsn, gint64 durable_lsn, GError **error)
 {
   if (lsn >= 1 && lsn <= durable_lsn + 1)
     return check_kept (feed->log, lsn, error);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "cursor: %" G_GINT64_FORMAT " is outside [1, %" G_GINT64_FORMAT
-               "]; the upper bound is the next LSN",
-               lsn, durable_lsn + 1);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "cursor: %" G_GINT64_FORMAT " is outside [1, %" G_GINT64_FORMAT
+                   "]; the upper bound is the next LSN",
+                   lsn, durable_lsn + 1);
 }
 
 /* Counts the charge of one more request. The lock is held. */

@@ -20,20 +20,6 @@ path_of (const TpsLogFolder *folder, const gchar *name)
 }
 
 static gboolean
-write_file (TpsLogFolder *folder, const gchar *path, const gchar *text, GError **error)
-{
-  TpsDisk *disk = folder->disk;
-  TpsDiskFile *file = disk->open (disk, path, TPS_DISK_CREATE, error);
-  gboolean is_written;
-
-  if (file == NULL)
-    return FALSE;
-  is_written = disk->write (file, text, strlen (text), 0, TRUE, error);
-  disk->close (file);
-  return is_written;
-}
-
-static gboolean
 write_marker (TpsLogFolder *folder, const gchar *id, GError **error)
 {
   TpsDisk *disk = folder->disk;
@@ -47,7 +33,8 @@ write_marker (TpsLogFolder *folder, const gchar *id, GError **error)
   /* An interrupted start may have left this file. The error is ignored, because usually the file
    * does not exist. */
   tps_disk_discard_all (disk, path_new, NULL);
-  return write_file (folder, path_new, text, error) && disk->rename (disk, path_new, path, error)
+  return tps_disk_write_text (disk, path_new, text, error)
+         && disk->rename (disk, path_new, path, error)
          && disk->sync_folder (disk, folder->path, error);
 }
 
@@ -57,18 +44,12 @@ check_marker (TpsLogFolder *folder, const gchar *path, const gchar *text, GError
   guint version;
 
   if (!tps_log_marker_parse (text, &folder->id, &version))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s: not the marker of a log of ThriftPS", path);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: not the marker of a log of ThriftPS",
+                     path);
   if (version != TPS_LOG_VERSION)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s: format version %u, and this program knows version %d only", path, version,
-                   TPS_LOG_VERSION);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s: format version %u, and this program knows version %d only", path, version,
+                     TPS_LOG_VERSION);
   return TRUE;
 }
 
@@ -79,11 +60,11 @@ check_id (const TpsLogFolder *folder, const gchar *id, GError **error)
 
   if (id == NULL || g_str_equal (id, found))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "%s: this is log %s of another server, but the data directory has log %s; restore "
-               "the log of this directory from a copy",
-               folder->path, found, id);
-  return FALSE;
+  return tps_fail (
+      error, TPS_ERROR_INVALID_ARGUMENT,
+      "%s: this is log %s of another server, but the data directory has log %s; restore "
+      "the log of this directory from a copy",
+      folder->path, found, id);
 }
 
 static gboolean
@@ -106,14 +87,6 @@ read_marker (TpsLogFolder *folder, GError **error)
 }
 
 /* ---- contents of a folder -------------------------------------------------------------------- */
-
-static gboolean
-is_of_log (const gchar *name)
-{
-  return strcmp (name, TPS_LOG_MARKER) == 0 || strcmp (name, MARKER_NEW) == 0
-         || strcmp (name, TPS_LOG_LOCK) == 0 || tps_log_segment_number (name) != 0
-         || tps_disk_is_deleted_name (name);
-}
 
 /* A folder without a marker must be empty, except for files of an interrupted start. */
 static gboolean
@@ -153,10 +126,10 @@ add_segment (TpsLogFolder *folder, guint64 number, GError **error)
         {
           g_autofree gchar *name = tps_log_segment_name (last + 1);
 
-          g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-                       "%s: segment %s is missing; restore it from a copy, or restore a snapshot",
-                       folder->path, name);
-          return FALSE;
+          return tps_fail (
+              error, TPS_ERROR_ABORTED,
+              "%s: segment %s is missing; restore it from a copy, or restore a snapshot",
+              folder->path, name);
         }
     }
   g_array_append_val (folder->segments, segment);
@@ -171,12 +144,12 @@ add_segments (TpsLogFolder *folder, const gchar *const *names, GError **error)
     {
       guint64 number = tps_log_segment_number (*names);
 
-      if (!is_of_log (*names))
-        {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                       "%s: %s does not belong to a log; move it elsewhere", folder->path, *names);
-          return FALSE;
-        }
+      if (strcmp (*names, TPS_LOG_MARKER) != 0 && strcmp (*names, MARKER_NEW) != 0
+          && strcmp (*names, TPS_LOG_LOCK) != 0 && tps_log_segment_number (*names) == 0
+          && !tps_disk_is_deleted_name (*names))
+        return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                         "%s: %s does not belong to a log; move it elsewhere", folder->path,
+                         *names);
       if (number != 0 && !add_segment (folder, number, error))
         return FALSE;
     }
@@ -299,11 +272,10 @@ peek_segment (TpsLogFolder *folder, guint i, TpsBufferPool *pool, GError **error
     case TPS_SEGMENT_UNUSED:
       if (i + 1 == folder->segments->len)
         return TRUE;
-      g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-                   "%020" G_GUINT64_FORMAT TPS_LOG_SUFFIX
-                   " at 0: the head of the segment is missing",
-                   segment->number);
-      return FALSE;
+      return tps_fail (error, TPS_ERROR_ABORTED,
+                       "%020" G_GUINT64_FORMAT TPS_LOG_SUFFIX
+                       " at 0: the head of the segment is missing",
+                       segment->number);
     case TPS_SEGMENT_REFUSED:
       return FALSE;
     }
@@ -386,15 +358,12 @@ is_ascending (const TpsLogFolder *folder, guint n, GError **error)
   for (guint i = 1; i < n; i++)
     if (segment_at (folder, i - 1)->first_lsn >= segment_at (folder, i)->first_lsn
         || segment_at (folder, i - 1)->first_lsn == 0)
-      {
-        g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-                     "%020" G_GUINT64_FORMAT TPS_LOG_SUFFIX
-                     " at %d: its first LSN is %" G_GINT64_FORMAT
-                     ", but the segment after it begins with LSN %" G_GINT64_FORMAT,
-                     segment_at (folder, i - 1)->number, TPS_LOG_FIRST_GROUP,
-                     segment_at (folder, i - 1)->first_lsn, segment_at (folder, i)->first_lsn);
-        return FALSE;
-      }
+      return tps_fail (error, TPS_ERROR_ABORTED,
+                       "%020" G_GUINT64_FORMAT TPS_LOG_SUFFIX
+                       " at %d: its first LSN is %" G_GINT64_FORMAT
+                       ", but the segment after it begins with LSN %" G_GINT64_FORMAT,
+                       segment_at (folder, i - 1)->number, TPS_LOG_FIRST_GROUP,
+                       segment_at (folder, i - 1)->first_lsn, segment_at (folder, i)->first_lsn);
   return TRUE;
 }
 

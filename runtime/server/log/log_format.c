@@ -1072,11 +1072,11 @@ refuse_unknown (const TpsRecordHead *record, Body *body, GError **error)
 
   if (name[strspn (name, "abcdefghijklmnopqrstuvwxyz_")] != '\0')
     name = "";
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "the record has kind %u (%s) and flags %u, which this version does not know: start "
-               "the version that wrote the log, or a later one",
-               record->kind, name[0] != '\0' ? name : "unnamed", record->flags);
-  return FALSE;
+  return tps_fail (
+      error, TPS_ERROR_INVALID_ARGUMENT,
+      "the record has kind %u (%s) and flags %u, which this version does not know: start "
+      "the version that wrote the log, or a later one",
+      record->kind, name[0] != '\0' ? name : "unnamed", record->flags);
 }
 
 gboolean
@@ -1103,22 +1103,18 @@ tps_record_decode (TpsRecordDecoder *decoder, const TpsRecordHead *record, TpsBu
   if (!decoder->is_hole)
     get_command (&body, &decoder->command);
   if (body.max_table != NULL)
-    {
-      g_set_error (
-          error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-          "the record has a gradient of table %s with pooling MAX, which only earlier "
-          "versions apply: start the version that wrote the log, take a snapshot, and then "
-          "start this version, which reads only the records after the snapshot",
-          body.max_table);
-      return FALSE;
-    }
+    return tps_fail (
+        error, TPS_ERROR_INVALID_ARGUMENT,
+        "the record has a gradient of table %s with pooling MAX, which only earlier "
+        "versions apply: start the version that wrote the log, take a snapshot, and then "
+        "start this version, which reads only the records after the snapshot",
+        body.max_table);
   if (!body.is_bad && body.at == body.end && body.tensor == body.tensors_end)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "a record of kind %u with %u bytes of fields and %" G_GSIZE_FORMAT
-               " in all cannot be decoded",
-               record->kind, record->meta_bytes, record->body_bytes);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED,
+                   "a record of kind %u with %u bytes of fields and %" G_GSIZE_FORMAT
+                   " in all cannot be decoded",
+                   record->kind, record->meta_bytes, record->body_bytes);
 }
 
 gboolean

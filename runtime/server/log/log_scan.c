@@ -16,9 +16,8 @@
 static gboolean
 refuse (const TpsSegmentReader *reader, gint64 offset, const gchar *what, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s at %" G_GINT64_FORMAT ": %s", reader->name,
-               offset, what);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED, "%s at %" G_GINT64_FORMAT ": %s", reader->name, offset,
+                   what);
 }
 
 static gsize
@@ -159,12 +158,9 @@ check_head (TpsSegmentReader *reader, TpsHeadVerdict verdict, guint32 version, g
   if (verdict != TPS_HEAD_OK)
     return refuse (reader, 0, "the head of the segment is damaged", error);
   if (version != TPS_LOG_VERSION)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s: format version %u, and this program knows version %d only", reader->name,
-                   version, TPS_LOG_VERSION);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s: format version %u, and this program knows version %d only", reader->name,
+                     version, TPS_LOG_VERSION);
   if (memcmp (&reader->head.id, id, sizeof *id) != 0)
     return refuse (
         reader, 0,
@@ -266,7 +262,7 @@ static TpsSegmentVerdict
 judge_group (TpsSegmentReader *reader, gint64 lsn, GError **error)
 {
   g_autofree gchar *what = NULL;
-  gboolean is_lost;
+  gboolean is_lost = FALSE;
 
   if (!has_lost_sectors (reader, &is_lost, error))
     return TPS_SEGMENT_ERROR;
@@ -317,13 +313,6 @@ begin_group (TpsSegmentReader *reader, GError **error)
   return TPS_SEGMENT_RECORD;
 }
 
-static void
-enter_group (TpsSegmentReader *reader)
-{
-  reader->n_left = reader->group.n_records;
-  reader->offset = reader->group.offset + TPS_LOG_GROUP_HEADER;
-}
-
 static gboolean
 is_in_group (const TpsSegmentReader *reader, gsize n_bytes)
 {
@@ -359,7 +348,8 @@ tps_segment_reader_next (TpsSegmentReader *reader, gint64 lsn, GError **error)
 
       if (verdict != TPS_SEGMENT_RECORD)
         return verdict;
-      enter_group (reader);
+      reader->n_left = reader->group.n_records;
+      reader->offset = reader->group.offset + TPS_LOG_GROUP_HEADER;
     }
   body = read_body (reader, &failure);
   if (failure != NULL)
@@ -536,10 +526,9 @@ refuse_gap (const TpsLogScan *scan, guint64 number, gint64 lsn, GError **error)
   g_autofree gchar *found = lsn != 0 ? g_strdup_printf ("its first LSN is %" G_GINT64_FORMAT, lsn)
                                      : g_strdup ("it has no record");
 
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "%s at %d: %s, but LSN %" G_GINT64_FORMAT " is missing", name, TPS_LOG_FIRST_GROUP,
-               found, scan->lsn);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED,
+                   "%s at %d: %s, but LSN %" G_GINT64_FORMAT " is missing", name,
+                   TPS_LOG_FIRST_GROUP, found, scan->lsn);
 }
 
 /* Opens a segment and finds its first LSN. */

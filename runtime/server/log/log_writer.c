@@ -528,14 +528,6 @@ tps_log_writer_close (TpsLogWriter *writer)
   tps_mutex_unlock (&writer->lock);
 }
 
-/* Returns TRUE if the stage has entries that must be written now. */
-static gboolean
-is_due (const TpsLogWriter *writer, const TpsLogStage *stage, gint64 now_ns)
-{
-  return !stage_is_empty (stage)
-         && (stage->is_full || stage->is_urgent || writer->is_closing || now_ns >= stage->write_ns);
-}
-
 /* Returns FALSE while the disk is full and the delay before the next attempt has not passed. */
 static gboolean
 may_try (const TpsLogWriter *writer, gint64 now_ns)
@@ -558,7 +550,9 @@ can_write (const TpsLogWriter *writer, gint64 now_ns)
     return FALSE;
   if (writer->sealed != NULL)
     return may_try (writer, now_ns) && has_segment (writer, writer->sealed);
-  return !writer->is_staging && is_due (writer, writer->filling, now_ns)
+  return !writer->is_staging && !stage_is_empty (writer->filling)
+         && (writer->filling->is_full || writer->filling->is_urgent || writer->is_closing
+             || now_ns >= writer->filling->write_ns)
          && has_segment (writer, writer->filling);
 }
 

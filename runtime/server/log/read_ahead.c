@@ -48,9 +48,8 @@ read_block (const TpsReadAhead *ahead, gint64 number, guint8 *data, GError **err
     return FALSE;
   if ((gsize) n_read == n_bytes)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "the file ends at offset %" G_GINT64_FORMAT,
-               offset + (gint64) n_read);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED, "the file ends at offset %" G_GINT64_FORMAT,
+                   offset + (gint64) n_read);
 }
 
 /* Reads the next block. The lock is held, but is released during the read. */
@@ -72,12 +71,6 @@ read_next (TpsReadAhead *ahead)
   tps_cond_broadcast (&ahead->changed);
 }
 
-static gboolean
-can_read (const TpsReadAhead *ahead)
-{
-  return ahead->next < ahead->n_blocks && ahead->next < ahead->current + N_BLOCKS;
-}
-
 static gpointer
 read_all (gpointer user_data)
 {
@@ -85,7 +78,7 @@ read_all (gpointer user_data)
 
   tps_mutex_lock (&ahead->lock);
   while (!ahead->is_end && ahead->next < ahead->n_blocks)
-    if (can_read (ahead))
+    if (ahead->next < ahead->n_blocks && ahead->next < ahead->current + N_BLOCKS)
       read_next (ahead);
     else
       tps_cond_wait (&ahead->changed, &ahead->lock);
@@ -168,16 +161,6 @@ wait_for_block (TpsReadAhead *ahead, GError **error)
   return data;
 }
 
-static void
-release_block (TpsReadAhead *ahead)
-{
-  tps_mutex_lock (&ahead->lock);
-  ahead->blocks[ahead->current % N_BLOCKS].is_ready = FALSE;
-  ahead->current++;
-  tps_cond_broadcast (&ahead->changed);
-  tps_mutex_unlock (&ahead->lock);
-}
-
 gboolean
 tps_read_ahead_read (TpsReadAhead *ahead, gpointer data, gsize n_bytes, GError **error)
 {
@@ -197,7 +180,13 @@ tps_read_ahead_read (TpsReadAhead *ahead, gpointer data, gsize n_bytes, GError *
       to += n;
       n_bytes -= n;
       if (at + n == TPS_READ_AHEAD_BYTES)
-        release_block (ahead);
+        {
+          tps_mutex_lock (&ahead->lock);
+          ahead->blocks[ahead->current % N_BLOCKS].is_ready = FALSE;
+          ahead->current++;
+          tps_cond_broadcast (&ahead->changed);
+          tps_mutex_unlock (&ahead->lock);
+        }
     }
   return TRUE;
 }

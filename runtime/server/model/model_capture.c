@@ -135,11 +135,11 @@ tps_model_capture_take (TpsModelCapture *capture, TpsTrainedModel *model,
   tps_trained_model_get_state (model, &n_floats);
   if (spare == NULL || tps_buffer_get_size (spare) < n_floats * sizeof (gfloat))
     return FALSE;
-  capture->optimizer = *tps_trained_model_get_optimizer (model);
-  capture->beginning = *tps_trained_model_get_beginning (model);
+  capture->optimizer = *&model->optimizer;
+  capture->beginning = *&model->beginning;
   for (guint i = 0; i < kept->n_kept; i++)
     add_version (capture, kept->kept[i].model);
-  add_version (capture, tps_trained_model_get_newest (model));
+  add_version (capture, model->newest);
   qsort (capture->versions, capture->n_versions, sizeof capture->versions[0], compare_versions);
   add_answers (capture, kept, n_trainers);
   capture->state = tps_trained_model_share_state (model, spare);

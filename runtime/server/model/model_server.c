@@ -82,44 +82,11 @@ update_news_init (TpsUpdateNews *news, const TpsModelServerOptions *options)
 }
 
 static void
-update_news_clear (TpsUpdateNews *news)
-{
-  g_queue_clear_full (&news->waiting, g_free);
-  tps_mutex_clear (&news->lock);
-}
-
-static void
 add (TpsUpdateNews *news, const Item *item)
 {
   tps_mutex_lock (&news->lock);
   g_queue_push_tail (&news->waiting, g_memdup2 (item, sizeof *item));
   tps_mutex_unlock (&news->lock);
-}
-
-/* Adds the event that a trainer has come to a round that had `n_before` trainers. */
-static void
-update_news_add_arrival (TpsUpdateNews *news, guint n_before)
-{
-  if (news->options->got_update != NULL)
-    add (news, &(Item) { .n_before = n_before });
-}
-
-/* Adds the event that the model has a new version, made from the gradients of `n_took_part`
- * trainers. */
-static void
-update_news_add_update (TpsUpdateNews *news, gint64 version, guint n_took_part)
-{
-  if (news->options->updated_model != NULL)
-    add (news, &(Item) { .is_update = TRUE, .version = version, .n_took_part = n_took_part });
-}
-
-static void
-tell_one (const TpsModelServerOptions *options, const Item *item)
-{
-  if (item->is_update && options->updated_model != NULL)
-    options->updated_model (options->user_data, item->version, item->n_took_part);
-  else if (!item->is_update && options->got_update != NULL)
-    options->got_update (options->user_data, item->n_before, options->n_trainers);
 }
 
 /* One thread reports at a time, so that the observers get the events in order. The lock is released
@@ -137,7 +104,10 @@ update_news_tell (TpsUpdateNews *news)
     {
       news->is_telling = TRUE;
       tps_mutex_unlock (&news->lock);
-      tell_one (options, item);
+      if (item->is_update && options->updated_model != NULL)
+        options->updated_model (options->user_data, item->version, item->n_took_part);
+      else if (!item->is_update && options->got_update != NULL)
+        options->got_update (options->user_data, item->n_before, options->n_trainers);
       g_free (item);
       tps_mutex_lock (&news->lock);
       news->is_telling = FALSE;
@@ -175,30 +145,6 @@ typedef struct
   guint n_pushes; /* over this connection, without repeats */
   gconstpointer connection;
 } Entry;
-
-/* Initialise an empty table in the caller's storage, and clear a table. */
-static void
-trainer_presence_init (TpsTrainerPresence *presence)
-{
-  presence->by_trainer = g_hash_table_new_full (NULL, NULL, NULL, g_free);
-  presence->by_connection = g_hash_table_new_full (NULL, NULL, NULL,
-                                                   (GDestroyNotify) g_ptr_array_unref);
-}
-
-static void
-trainer_presence_clear (TpsTrainerPresence *presence)
-{
-  g_hash_table_unref (presence->by_connection);
-  g_hash_table_unref (presence->by_trainer);
-}
-
-/* Forgets all trainers. */
-static void
-trainer_presence_reset (TpsTrainerPresence *presence)
-{
-  g_hash_table_remove_all (presence->by_connection);
-  g_hash_table_remove_all (presence->by_trainer);
-}
 
 static void
 detach (TpsTrainerPresence *presence, Entry *entry)
@@ -482,8 +428,8 @@ admit_init (TpsModelServer *server, const TpsTrainedModel *model)
 {
   TpsModelCommand *command = command_new (server, TPS_COMMAND_INIT_MODEL);
 
-  command->version = tps_model_version_ref (tps_trained_model_get_newest (model));
-  command->optimizer = *tps_trained_model_get_optimizer (model);
+  command->version = tps_model_version_ref (model->newest);
+  command->optimizer = *&model->optimizer;
   command->command.model = (TpsCommandModel) { command->version->n_parameters,
                                                command->version->parameters, &command->optimizer };
   return admit (server, command);
@@ -626,7 +572,7 @@ replay_update (TpsModelServer *server, const TpsCommand *replayed, GError **erro
   tps_model_update_run (&update, 0, update.n_blocks);
   tps_mutex_lock (&server->shell.lock);
   tps_model_update_end (&update);
-  newest = tps_trained_model_get_newest (server->model);
+  newest = server->model->newest;
   tps_updating_skip_version (server->updating);
   if (n_known > 0)
     tps_kept_versions_add (&server->kept, newest, known, n_known, dropped);
@@ -881,7 +827,8 @@ begin_step (TpsModelServer *server, TpsUpdatingOutput *output)
   TpsModelStep *step = NULL;
 
   if (output->has_taken)
-    update_news_add_arrival (&server->news, output->n_before);
+    if (server->news.options->got_update != NULL)
+      add (&server->news, &(Item) { .n_before = output->n_before });
   if (output->job != NULL)
     {
       step = g_new0 (TpsModelStep, 1);
@@ -1033,7 +980,7 @@ install (TpsModelServer *server, TpsModelStep *step, GPtrArray *dropped)
   tps_model_update_end (&step->arithmetic);
   if (!is_current)
     return NULL;
-  newest = tps_trained_model_get_newest (server->model);
+  newest = server->model->newest;
   tps_kept_versions_add (&server->kept, newest, job->trainers, job->n_took_part, dropped);
   now_ns = tps_clock_now_ns ();
   /* The spans must be complete before calls are answered, because callers may read them. */
@@ -1044,7 +991,10 @@ install (TpsModelServer *server, TpsModelStep *step, GPtrArray *dropped)
   tps_metrics_record (server->metrics, "method_metric", "update computation",
                       (gdouble) (now_ns - step->started_ns) / 1e6);
   tps_counter_add (server->numbers.completed, 1);
-  update_news_add_update (&server->news, newest->version, job->n_took_part);
+  if (server->news.options->updated_model != NULL)
+    add (
+        &server->news,
+        &(Item) { .is_update = TRUE, .version = newest->version, .n_took_part = job->n_took_part });
   return admit_update (server, job, newest->n_parameters);
 }
 
@@ -1057,22 +1007,9 @@ give_model (TpsModelServer *server, TpsUpdateTicket *answered)
       {
         TpsModelCall *call = call_of (ticket);
 
-        call->model = tps_model_version_ref (tps_trained_model_get_newest (server->model));
+        call->model = tps_model_version_ref (server->model->newest);
         call->lsn = server->lsn;
       }
-}
-
-/* Computes the missing digests from the hashes of the blocks. All blocks must have been run. */
-static void
-mark_gradients (TpsModelStep *step)
-{
-  const TpsUpdatingJob *job = step->job;
-
-  for (guint i = 0; i < job->n_took_part; i++)
-    if (step->arithmetic.hashes[i] != NULL)
-      job->marks[i].digest = tps_update_digest_combine (
-          job->trainers[i], job->marks[i].version, job->gradients[i],
-          step->arithmetic.version->n_parameters, step->arithmetic.hashes[i]);
 }
 
 /* Captures the state, if there is a model. Returns FALSE if the spare in `capture->state` is too
@@ -1115,7 +1052,15 @@ finish_update (TpsModelStep *step, TpsUpdatingOutput *output, TpsModelCommand **
 
   *command = NULL;
   if (step->error == NULL)
-    mark_gradients (step);
+    {
+      const TpsUpdatingJob *job = step->job;
+
+      for (guint i = 0; i < job->n_took_part; i++)
+        if (step->arithmetic.hashes[i] != NULL)
+          job->marks[i].digest = tps_update_digest_combine (
+              job->trainers[i], job->marks[i].version, job->gradients[i],
+              step->arithmetic.version->n_parameters, step->arithmetic.hashes[i]);
+    }
   tps_updating_output_init (output);
   tps_mutex_lock (&server->shell.lock);
   if (step->error == NULL)
@@ -1217,7 +1162,7 @@ set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
     refusal = new_shut_down_error ();
   else if (server->model == NULL)
     {
-      const TpsModelVersion *first = tps_trained_model_get_newest (model);
+      const TpsModelVersion *first = model->newest;
 
       tps_updating_set_model (server->updating, first->parameters, first->n_parameters);
       command = admit_init (server, model);
@@ -1275,7 +1220,7 @@ tps_model_server_get_model (TpsModelServer *server, GError **error)
   else if (server->model == NULL)
     refusal = tps_updating_new_no_model_error ();
   else
-    model = tps_model_version_ref (tps_trained_model_get_newest (server->model));
+    model = tps_model_version_ref (server->model->newest);
   tps_mutex_unlock (&server->shell.lock);
   if (refusal != NULL)
     g_propagate_error (error, refusal);
@@ -1419,7 +1364,9 @@ tps_model_server_new (const TpsModelServerOptions *options, GError **error)
                                              : tps_metrics_new (NULL, NULL);
   tps_round_numbers_init (&server->numbers, server->metrics, "updating");
   server->updating = tps_updating_new (&rules);
-  trainer_presence_init (&server->presence);
+  server->presence.by_trainer = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  server->presence.by_connection = g_hash_table_new_full (NULL, NULL, NULL,
+                                                          (GDestroyNotify) g_ptr_array_unref);
   tps_kept_versions_init (&server->kept, options->n_trainers);
   server->pushes = tps_push_window_new (&options->pushes);
   server->owns_sequencer = options->sequencer == NULL;
@@ -1445,7 +1392,8 @@ end_all (TpsModelServer *server, const GError *error, gboolean is_end)
   tps_updating_output_init (&output);
   tps_mutex_lock (&server->shell.lock);
   tps_updating_end_all (server->updating, error, &output);
-  trainer_presence_reset (&server->presence);
+  g_hash_table_remove_all (server->presence.by_connection);
+  g_hash_table_remove_all (server->presence.by_trainer);
   tps_kept_versions_reset (&server->kept, server->options.n_trainers, dropped);
   model = g_steal_pointer (&server->model);
   if (model != NULL && !is_end)
@@ -1495,12 +1443,14 @@ tps_model_server_free (TpsModelServer *server)
   tps_model_server_shut_down (server);
   tps_shell_drain (&server->shell);
   tps_updating_free (server->updating);
-  trainer_presence_clear (&server->presence);
+  g_hash_table_unref (server->presence.by_connection);
+  g_hash_table_unref (server->presence.by_trainer);
   tps_kept_versions_clear (&server->kept);
   tps_push_window_free (server->pushes);
   if (server->owns_sequencer)
     tps_sequencer_free (server->sequencer);
-  update_news_clear (&server->news);
+  g_queue_clear_full (&server->news.waiting, g_free);
+  tps_mutex_clear (&server->news.lock);
   tps_metrics_unref (server->metrics);
   tps_buffer_pool_unref (server->options.buffers);
   g_clear_pointer (&server->options.shared_versions, tps_buffer_pool_unref);

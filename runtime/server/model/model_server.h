@@ -136,6 +136,4 @@ void tps_model_server_get_status (TpsModelServer *server, TpsUpdatingStatus *sta
 /* Ends waiting calls with UNAVAILABLE, refuses all later calls with it, and forgets the model. */
 void tps_model_server_shut_down (TpsModelServer *server);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsModelServer, tps_model_server_free)
-
 G_END_DECLS

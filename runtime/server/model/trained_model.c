@@ -37,23 +37,6 @@ typedef struct
   gsize first_hash;   /* the number of the parameter's first block of the digest */
 } Block;
 
-struct TpsTrainedModel
-{
-  TpsRefcount refcount;
-  TpsModelVersion *newest;
-  TpsOptimizerSpec optimizer;
-  TpsUpdateRow *update_row;
-  GArray *blocks;  /* of Block */
-  gsize max_elems; /* of a block */
-  gsize n_state;   /* floats */
-  gsize n_hashes;  /* blocks of the digest */
-  TpsBufferPool *buffers;
-  TpsBufferPool *shared_versions; /* NULL = `buffers` */
-  TpsBuffer *state;
-  TpsBuffer *spare;        /* for the state of the next update, if the present state is shared */
-  TpsPushDigest beginning; /* of the parameters of version 1, see began_as() */
-};
-
 /* ---- versions ---- */
 
 static gboolean
@@ -270,18 +253,6 @@ tps_trained_model_began_as (const TpsTrainedModel *model, const TpsTrainedModel 
          && tps_optimizer_spec_equal (&model->optimizer, &other->optimizer);
 }
 
-TpsModelVersion *
-tps_trained_model_get_newest (const TpsTrainedModel *model)
-{
-  return model->newest;
-}
-
-const TpsOptimizerSpec *
-tps_trained_model_get_optimizer (const TpsTrainedModel *model)
-{
-  return &model->optimizer;
-}
-
 /* Returns the number of bytes of all parameters of one version. */
 static gsize
 get_n_bytes (const TpsTrainedModel *model)
@@ -294,12 +265,6 @@ get_n_bytes (const TpsTrainedModel *model)
 }
 
 /* ---- snapshots ---- */
-
-const TpsPushDigest *
-tps_trained_model_get_beginning (const TpsTrainedModel *model)
-{
-  return &model->beginning;
-}
 
 gfloat *
 tps_trained_model_get_state (const TpsTrainedModel *model, gsize *n_floats)
@@ -389,12 +354,6 @@ take_slot (TpsModelScratch *scratch)
                                         free_slots & (free_slots - 1)))
     continue;
   return (guint) __builtin_ctz (free_slots);
-}
-
-static void
-release_slot (TpsModelScratch *scratch, guint slot)
-{
-  atomic_fetch_or (&scratch->free_slots, 1u << slot);
 }
 
 /* ---- an update ---- */
@@ -560,7 +519,7 @@ tps_model_update_run (TpsModelUpdate *update, guint first_block, guint n_blocks)
   run_blocks (
       update, first_block, n_blocks,
       (gfloat *) (gpointer) (tps_buffer_get_data (scratch->memory) + slot * scratch->n_slot_bytes));
-  release_slot (scratch, slot);
+  atomic_fetch_or (&scratch->free_slots, 1u << slot);
 }
 
 static guint

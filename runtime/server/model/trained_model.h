@@ -7,7 +7,9 @@
 
 #pragma once
 
+#include "runtime/base/sync.h"
 #include "runtime/base/worker_pool.h"
+#include "runtime/device/cpu/optimizer/optimizer.h"
 #include "runtime/tensor/optimizer.h"
 #include "runtime/server/push_window.h"
 #include "runtime/tensor/model_version.h"
@@ -20,7 +22,23 @@ G_BEGIN_DECLS
 /* Bounds the lists of each push and of each update, which have an element for each parameter. */
 #define TPS_TRAINED_MODEL_MAX_PARAMETERS 65536
 
-typedef struct TpsTrainedModel TpsTrainedModel;
+/* `newest`, `optimizer` and `beginning` may be read by users; the other fields are private. */
+typedef struct
+{
+  TpsRefcount refcount;
+  TpsModelVersion *newest;    /* borrowed until the next update ends */
+  TpsOptimizerSpec optimizer; /* resolved */
+  TpsUpdateRow *update_row;
+  GArray *blocks;  /* of Block */
+  gsize max_elems; /* of a block */
+  gsize n_state;   /* floats */
+  gsize n_hashes;  /* blocks of the digest */
+  TpsBufferPool *buffers;
+  TpsBufferPool *shared_versions; /* NULL = `buffers` */
+  TpsBuffer *state;
+  TpsBuffer *spare;        /* for the state of the next update, if the present state is shared */
+  TpsPushDigest beginning; /* of the parameters of version 1, see began_as() */
+} TpsTrainedModel;
 
 /* Creates a model whose version 1 is a copy of `parameters`, owned by the caller. `optimizer` need
  * not be resolved. Memory comes from `buffers`, to which a reference is taken. Errors:
@@ -39,12 +57,6 @@ void tps_trained_model_unref (TpsTrainedModel *model);
 /* Returns TRUE if both models began with the same parameters (names, shapes and bytes) and have
  * equal optimizers. */
 gboolean tps_trained_model_began_as (const TpsTrainedModel *model, const TpsTrainedModel *other);
-
-/* Returns the newest version. Borrowed until the next update ends. */
-TpsModelVersion *tps_trained_model_get_newest (const TpsTrainedModel *model);
-
-/* Returns the digest of the initial parameters, which began_as() compares. Borrowed. */
-const TpsPushDigest *tps_trained_model_get_beginning (const TpsTrainedModel *model);
 
 /* Returns the optimizer's state: FLOAT32 [n_floats], by blocks of the parameters (see
  * trained_model.c). Borrowed; updates change or replace it. */
@@ -65,9 +77,6 @@ TpsTrainedModel *tps_trained_model_new_restored (TpsModelVersion *newest,
                                                  const TpsOptimizerSpec *optimizer,
                                                  const TpsPushDigest *beginning,
                                                  TpsBufferPool *buffers, GError **error);
-
-/* Returns the optimizer, which is resolved. Borrowed. */
-const TpsOptimizerSpec *tps_trained_model_get_optimizer (const TpsTrainedModel *model);
 
 /* Memory for the means of long rows. */
 typedef struct TpsModelScratch TpsModelScratch;

@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include "runtime/base/counters.h"
 #include "runtime/server/quota/tenant.h"
 
 G_BEGIN_DECLS
@@ -51,6 +52,11 @@ TpsTenant *tps_quotas_find (TpsQuotas *quotas, const gchar *name);
 /* Returns the limits of all tenants and their use, in the order of the names: an array of
  * TpsTenantStatus, owned by the caller. Its strings live as long as `quotas`. */
 GArray *tps_quotas_list (TpsQuotas *quotas);
+
+/* Adds a sample of every tenant to each metric family. This is a TpsCollect for
+ * tps_counters_add_collector(), with a TpsQuotas as `user_data`, which must outlive the collector.
+ * Tenants beyond the maximum number of `quotas` or of a family are added up in one sample. */
+void tps_quotas_collect (TpsReading *reading, gpointer quotas);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsQuotas, tps_quotas_unref)
 

@@ -247,17 +247,6 @@ refuse_tokens (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind,
   return refuse (tenant, kind, wait_ms, refusal, error);
 }
 
-static gboolean
-refuse_in_flight (TpsTenant *tenant, guint64 limit, GError **error)
-{
-  GError *refusal = g_error_new (
-      TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-      "tenant %s: the limit %s is reached, %" G_GUINT64_FORMAT " calls at a time", tenant->name,
-      tps_quota_kind_name (TPS_QUOTA_CALLS_IN_FLIGHT), limit);
-
-  return refuse (tenant, TPS_QUOTA_CALLS_IN_FLIGHT, IN_FLIGHT_WAIT_MS, refusal, error);
-}
-
 /* Counts a call as in flight. FALSE: the limit is reached. If a refused call were added and then
  * subtracted, it could make a different call fail. Therefore, a compare-and-swap is used. */
 static gboolean
@@ -355,7 +344,14 @@ tps_tenant_begin_call (TpsTenant *tenant, gsize n_bytes_in, gint64 now_ns, GErro
   const Limits *limits = get_limits (tenant);
 
   if (!enter (tenant, limits->said.calls_in_flight))
-    return refuse_in_flight (tenant, limits->said.calls_in_flight, error);
+    {
+      GError *refusal = g_error_new (
+          TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+          "tenant %s: the limit %s is reached, %" G_GUINT64_FORMAT " calls at a time", tenant->name,
+          tps_quota_kind_name (TPS_QUOTA_CALLS_IN_FLIGHT), limits->said.calls_in_flight);
+
+      return refuse (tenant, TPS_QUOTA_CALLS_IN_FLIGHT, IN_FLIGHT_WAIT_MS, refusal, error);
+    }
   if (!limits->has_rates
       || charge_begin (tenant, limits, n_bytes_in, find_now_ns (tenant, limits, now_ns), error))
     return TRUE;

@@ -44,9 +44,7 @@ typedef struct
 static gboolean
 fail (const Source *source, const gchar *problem, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: %s",
-               tps_safetensors_reader_get_path (source->file), problem);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s: %s", source->file->path, problem);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -187,11 +185,9 @@ fail_twice (const Import *import, const Source *source, gint64 row, GError **err
   for (guint i = import->origins->len; i-- > 0;)
     if (slot_of (&g_array_index (import->origins, Origin, i).shard, row) >= 0)
       other = g_array_index (import->origins, Origin, i).path;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "table %s: row %" G_GINT64_FORMAT " is in %s and in %s; leave out one of them",
-               import->table->spec.name, row, other,
-               tps_safetensors_reader_get_path (source->file));
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "table %s: row %" G_GINT64_FORMAT " is in %s and in %s; leave out one of them",
+                   import->table->spec.name, row, other, source->file->path);
 }
 
 /* Converts the rows of a piece, and stores those that are in the table's shard. Only an increment
@@ -236,8 +232,7 @@ check_cancelled (const TpsTableImport *import, GError **error)
 {
   if (import->is_cancelled == NULL || !import->is_cancelled (import->user_data))
     return TRUE;
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_ABORTED, "the import was cancelled");
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED, "the import was cancelled");
 }
 
 /* Limits [*begin, *end) to the rows of a file that are in the table's shard, if they are known and
@@ -307,7 +302,7 @@ static gboolean
 check_size (const Import *import, const Source *source, const TpsSafetensor *tensor, GError **error)
 {
   const TpsTableSpec *spec = &import->table->spec;
-  const gchar *path = tps_safetensors_reader_get_path (source->file);
+  const gchar *path = source->file->path;
   gint64 rows = source->shard.rows;
 
   if (tensor->dims[1] != spec->dim)
@@ -394,7 +389,7 @@ read_spec (Import *import, Source *source, GError **error)
     return TRUE;
   tps_json_reader_init (&json, text, strlen (text));
   tps_table_spec_read_json (&json, &source->spec);
-  if (!tps_json_end (&json, tps_safetensors_reader_get_path (source->file), error)
+  if (!tps_json_end (&json, source->file->path, error)
       || !tps_table_spec_resolve (&source->spec, error))
     return FALSE;
   source->has_spec = TRUE;
@@ -423,7 +418,7 @@ find_ids (Source *source, GError **error)
 static gboolean
 import_file (Import *import, const gchar *path, GError **error)
 {
-  TpsBudget *budget = tps_table_store_get_budget (import->import->into);
+  TpsBudget *budget = import->import->into->budget;
   Source source = { 0 };
   gboolean ok;
 
@@ -446,12 +441,9 @@ check_all_rows (const Import *import, GError **error)
 
   for (gint64 slot = 0; slot < shard->n_rows; slot++)
     if ((import->has_row[slot / 8] & (1 << slot % 8)) == 0)
-      {
-        g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                     "table %s: row %" G_GINT64_FORMAT " is not in any of the files",
-                     import->table->spec.name, tps_shard_get_row (shard, slot));
-        return FALSE;
-      }
+      return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                       "table %s: row %" G_GINT64_FORMAT " is not in any of the files",
+                       import->table->spec.name, tps_shard_get_row (shard, slot));
   return TRUE;
 }
 
@@ -468,7 +460,7 @@ TpsTable *
 tps_table_import_read (const TpsTableImport *import, const TpsTableSpec *spec, GError **error)
 {
   g_auto (TpsTableSpec) resolved = { 0 };
-  g_auto (TpsCharge) charge = { tps_table_store_get_budget (import->into), 0 };
+  g_auto (TpsCharge) charge = { import->into->budget, 0 };
   g_autoptr (TpsTable) table = NULL;
   g_autoptr (GArray) origins = g_array_new (FALSE, FALSE, sizeof (Origin));
   g_autofree guint8 *has_row = NULL;
@@ -492,7 +484,7 @@ tps_table_import_read (const TpsTableImport *import, const TpsTableSpec *spec, G
 static gboolean
 publish (const TpsTableImport *import, TpsTable *table, GError **error)
 {
-  TpsSequencer *sequencer = tps_table_store_get_sequencer (import->into);
+  TpsSequencer *sequencer = import->into->sequencer;
 
   table->incarnation = tps_sequencer_get_lsn (sequencer) + 1;
   tps_table_set_progress (table, (TpsTableProgress) { table->incarnation, table->n_steps });

@@ -23,21 +23,15 @@ tps_json_fail (TpsJsonReader *json, const gchar *problem)
     json->problem = problem;
 }
 
-static void
-skip_blanks (TpsJsonReader *json)
-{
-  while (json->at < json->n_bytes && json->text[json->at] != '\0'
-         && strchr (" \t\r\n", json->text[json->at]) != NULL)
-    json->at++;
-}
-
 /* Skips blanks, and returns the next character; 0 at the end of the text or after an error. */
 static gchar
 peek (TpsJsonReader *json)
 {
   if (json->problem != NULL)
     return 0;
-  skip_blanks (json);
+  while (json->at < json->n_bytes && json->text[json->at] != '\0'
+         && strchr (" \t\r\n", json->text[json->at]) != NULL)
+    json->at++;
   return json->at < json->n_bytes ? json->text[json->at] : 0;
 }
 
@@ -325,9 +319,8 @@ tps_json_end (TpsJsonReader *json, const gchar *what, GError **error)
     tps_json_fail (json, "text follows the end");
   if (json->problem == NULL)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s: %s at offset %" G_GSIZE_FORMAT, what,
-               json->problem, json->at);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED, "%s: %s at offset %" G_GSIZE_FORMAT, what,
+                   json->problem, json->at);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

@@ -254,19 +254,6 @@ tps_manifest_to_text (const TpsManifest *manifest)
   return json;
 }
 
-static gboolean
-write_text (const GString *text, TpsDisk *disk, const gchar *path, GError **error)
-{
-  TpsDiskFile *file = disk->open (disk, path, TPS_DISK_CREATE, error);
-  gboolean ok;
-
-  if (file == NULL)
-    return FALSE;
-  ok = disk->write (file, text->str, text->len, 0, TRUE, error);
-  disk->close (file);
-  return ok;
-}
-
 /* Syncs the names of all files before the manifest gets its name. A manifest therefore never refers
  * to files that a power cut has removed. */
 gboolean
@@ -275,7 +262,8 @@ tps_manifest_write (const TpsManifest *manifest, TpsDisk *disk, const gchar *fol
   g_autofree gchar *temporary = g_build_filename (folder, TEMPORARY_NAME, NULL);
   g_autofree gchar *path = g_build_filename (folder, TPS_MANIFEST_NAME, NULL);
   GString *text = tps_manifest_to_text (manifest);
-  gboolean ok = write_text (text, disk, temporary, error) && disk->sync_folder (disk, folder, error)
+  gboolean ok = tps_disk_write_text (disk, temporary, text->str, error)
+                && disk->sync_folder (disk, folder, error)
                 && disk->rename (disk, temporary, path, error)
                 && disk->sync_folder (disk, folder, error);
 
@@ -288,9 +276,8 @@ tps_manifest_write (const TpsManifest *manifest, TpsDisk *disk, const gchar *fol
 static gboolean
 fail (const gchar *what, const gchar *problem, gint64 offset, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s: %s at offset %" G_GINT64_FORMAT, what,
-               problem, offset);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED, "%s: %s at offset %" G_GINT64_FORMAT, what, problem,
+                   offset);
 }
 
 static gint64
@@ -335,19 +322,6 @@ read_file (TpsJsonReader *json, GString *key, TpsManifestFile *file)
 }
 
 static void
-read_increments (TpsJsonReader *json, GString *key, TpsManifestTable *table)
-{
-  tps_json_begin_array (json);
-  while (tps_json_next_element (json))
-    {
-      TpsManifestFile file = { 0 };
-
-      read_file (json, key, &file);
-      tps_manifest_table_add_increment (table, &file);
-    }
-}
-
-static void
 read_table (TpsJsonReader *json, GString *key, TpsManifestTable *table)
 {
   tps_json_begin_object (json);
@@ -363,25 +337,22 @@ read_table (TpsJsonReader *json, GString *key, TpsManifestTable *table)
     else if (g_str_equal (key->str, "file"))
       read_file (json, key, &table->file);
     else if (g_str_equal (key->str, "increments"))
-      read_increments (json, key, table);
+      {
+        tps_json_begin_array (json);
+        while (tps_json_next_element (json))
+          {
+            TpsManifestFile file = { 0 };
+
+            read_file (json, key, &file);
+            tps_manifest_table_add_increment (table, &file);
+          }
+      }
     else
       tps_json_fail (json, "a table with an unknown member");
   if (json->problem == NULL
       && (table->file.name == NULL || table->spec.name == NULL || table->incarnation < 1
           || !tps_table_spec_resolve (&table->spec, NULL)))
     tps_json_fail (json, "an incomplete table");
-}
-
-static void
-read_tables (TpsJsonReader *json, GString *key, TpsManifest *manifest)
-{
-  tps_json_begin_array (json);
-  while (tps_json_next_element (json))
-    {
-      g_array_set_size (manifest->tables, manifest->tables->len + 1);
-      read_table (json, key,
-                  &g_array_index (manifest->tables, TpsManifestTable, manifest->tables->len - 1));
-    }
 }
 
 static void
@@ -498,24 +469,6 @@ read_model (TpsJsonReader *json, GString *key, TpsManifestModel *model)
 }
 
 static void
-read_version (TpsJsonReader *json)
-{
-  gint64 version = tps_json_read_i64 (json);
-
-  if (version != TPS_MANIFEST_VERSION)
-    tps_json_fail (json, version < TPS_MANIFEST_VERSION ? OTHER_VERSION ("older")
-                                                        : OTHER_VERSION ("newer"));
-}
-
-static void
-read_format (TpsJsonReader *json, GString *text)
-{
-  tps_json_read_string (json, text);
-  if (!g_str_equal (text->str, FORMAT))
-    tps_json_fail (json, "not the manifest of a snapshot");
-}
-
-static void
 read_manifest (TpsJsonReader *json, GString *key, TpsManifest *manifest)
 {
   gboolean has_format = FALSE;
@@ -525,11 +478,19 @@ read_manifest (TpsJsonReader *json, GString *key, TpsManifest *manifest)
   while (tps_json_next_member (json, key))
     if (g_str_equal (key->str, "format"))
       {
-        read_format (json, key);
+        tps_json_read_string (json, key);
+        if (!g_str_equal (key->str, FORMAT))
+          tps_json_fail (json, "not the manifest of a snapshot");
         has_format = TRUE;
       }
     else if (g_str_equal (key->str, "version"))
-      read_version (json);
+      {
+        gint64 version = tps_json_read_i64 (json);
+
+        if (version != TPS_MANIFEST_VERSION)
+          tps_json_fail (json, version < TPS_MANIFEST_VERSION ? OTHER_VERSION ("older")
+                                                              : OTHER_VERSION ("newer"));
+      }
     else if (g_str_equal (key->str, "lsn"))
       manifest->lsn = read_count (json);
     else if (g_str_equal (key->str, "end_lsn"))
@@ -545,7 +506,16 @@ read_manifest (TpsJsonReader *json, GString *key, TpsManifest *manifest)
     else if (g_str_equal (key->str, "time_ms"))
       manifest->moment.time_ms = read_count (json);
     else if (g_str_equal (key->str, "tables"))
-      read_tables (json, key, manifest);
+      {
+        tps_json_begin_array (json);
+        while (tps_json_next_element (json))
+          {
+            g_array_set_size (manifest->tables, manifest->tables->len + 1);
+            read_table (
+                json, key,
+                &g_array_index (manifest->tables, TpsManifestTable, manifest->tables->len - 1));
+          }
+      }
     else if (g_str_equal (key->str, "table_pushes"))
       read_file (json, key, &manifest->table_pushes);
     else if (g_str_equal (key->str, "model"))
@@ -613,11 +583,8 @@ read_text (TpsDiskFile *file, const gchar *path, TpsCharge *charge, gsize *n_byt
     }
   text = size <= MAX_BYTES ? g_try_malloc ((gsize) size + 1) : NULL;
   if (text == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "%s: a manifest of %" G_GINT64_FORMAT " bytes is too large", path, size);
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                          "%s: a manifest of %" G_GINT64_FORMAT " bytes is too large", path, size);
   n_read = file->disk->read (file, text, (gsize) size, 0, error);
   if (n_read < 0)
     return NULL;

@@ -52,7 +52,7 @@ typedef struct
   gint64 lsn;
   gint64 incarnation; /* 0 = there is no model, and only `pushes` of the fields below is set */
   TpsOptimizerSpec optimizer;
-  guint8 beginning[16]; /* tps_trained_model_get_beginning() */
+  guint8 beginning[16]; /* TpsTrainedModel.beginning */
   GArray *versions;     /* of TpsManifestVersion, ascending; the last one is the newest */
   GArray *answers;      /* of TpsManifestAnswer */
   TpsManifestFile state;

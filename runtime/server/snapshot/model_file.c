@@ -243,11 +243,7 @@ read_parameter (TpsNamedTensor *parameter, TpsSafetensorsReader *reader, const g
   TpsBuffer *buffer;
 
   if (tensor == NULL || !g_str_equal (tensor->dtype, "F32"))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s: there is no tensor %s of type F32",
-                   what, key);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_ABORTED, "%s: there is no tensor %s of type F32", what, key);
   if (!tps_shape_init (&shape, TPS_DTYPE_FLOAT32, tensor->n_dims, tensor->dims, what, error))
     return FALSE;
   buffer = read_elements (reader, tensor, pace, error);
@@ -304,14 +300,6 @@ read_state (TpsModelCapture *capture, TpsDisk *disk, const gchar *folder,
   return capture->state != NULL;
 }
 
-static gboolean
-fail_versions (const gchar *folder, GError **error)
-{
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "%s: the manifest has more versions of the model than are kept", folder);
-  return FALSE;
-}
-
 gboolean
 tps_model_files_read (TpsModelCapture *capture, TpsDisk *disk, const gchar *folder,
                       const TpsManifestModel *model, TpsSnapshotPace *pace, GError **error)
@@ -321,7 +309,8 @@ tps_model_files_read (TpsModelCapture *capture, TpsDisk *disk, const gchar *fold
   if (model->incarnation == 0)
     return TRUE;
   if (model->versions->len > G_N_ELEMENTS (capture->versions))
-    return fail_versions (folder, error);
+    return tps_fail (error, TPS_ERROR_ABORTED,
+                     "%s: the manifest has more versions of the model than are kept", folder);
   capture->optimizer = model->optimizer;
   memcpy (capture->beginning.bytes, model->beginning, sizeof model->beginning);
   capture->answers = g_array_new (FALSE, FALSE, sizeof (TpsModelAnswer));

@@ -13,17 +13,207 @@
 
 #include <string.h>
 
-#include "runtime/server/snapshot/json_reader.h"
-#include "runtime/server/snapshot/npy.h"
-#include "runtime/server/snapshot/write_behind.h"
-#include "runtime/server/log/read_ahead.h"
 #include "runtime/base/crc32c.h"
 #include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+#include "runtime/base/thread.h"
+#include "runtime/server/log/disk.h"
+#include "runtime/server/log/read_ahead.h"
+#include "runtime/server/snapshot/json_reader.h"
+#include "runtime/server/snapshot/npy.h"
 
 #define BLOCK ((gint64) TPS_DISK_BLOCK)
 
 /* The maximum value of an unknown dimension, for elements of at most 8 bytes. */
 #define MAX_UNKNOWN_DIM ((gint64) 1 << 56)
+
+/* ---- writing by threads ---------------------------------------------------------------------- */
+
+/* Writes to one file, with threads of its own, so that the caller can prepare the next piece during
+ * the writes. There is one thread for each concurrent write that the disk supports, at most four.
+ * Memory: at most BEHIND_BLOCKS blocks of BEHIND_BYTES.
+ *
+ * Thread: one at a time.
+ */
+
+#define BEHIND_BYTES ((gsize) 2 << 20)
+#define BEHIND_BLOCKS 8
+
+#define MAX_THREADS 4
+
+typedef struct
+{
+  guint8 *block;
+  gsize n_bytes;
+  gint64 offset;
+} Write;
+
+typedef struct
+{
+  TpsDiskFile *file;
+  guint n_threads;
+  TpsThread threads[MAX_THREADS];
+
+  TpsMutex lock; /* guards the following */
+  TpsCond changed;
+  /* [n_free]: the free blocks; a block is allocated when it is first needed */
+  guint8 *blocks[BEHIND_BLOCKS];
+  guint n_free, n_made;       /* free blocks, allocated blocks */
+  Write queue[BEHIND_BLOCKS]; /* a ring that begins at `first` */
+  guint first, n_queued;
+  guint n_writing; /* writes in progress */
+  gboolean is_end; /* the threads end when the queue is empty */
+  GError *error;
+} WriteBehind;
+
+/* Removes the first write from the queue, and does it unless an earlier write has failed. The lock
+ * is held, but is released during the write. */
+static void
+write_first (WriteBehind *behind)
+{
+  Write write = behind->queue[behind->first];
+  gboolean has_failed = behind->error != NULL;
+  GError *error = NULL;
+
+  behind->first = (behind->first + 1) % BEHIND_BLOCKS;
+  behind->n_queued--;
+  behind->n_writing++;
+  tps_mutex_unlock (&behind->lock);
+  if (!has_failed)
+    behind->file->disk->write (behind->file, write.block, write.n_bytes, write.offset, FALSE,
+                               &error);
+  tps_mutex_lock (&behind->lock);
+  behind->n_writing--;
+  if (behind->error == NULL)
+    behind->error = error;
+  else
+    g_clear_error (&error);
+  behind->blocks[behind->n_free++] = write.block;
+  tps_cond_broadcast (&behind->changed);
+}
+
+static gpointer
+write_all (gpointer user_data)
+{
+  WriteBehind *behind = user_data;
+
+  tps_mutex_lock (&behind->lock);
+  while (behind->n_queued > 0 || !behind->is_end)
+    if (behind->n_queued > 0)
+      write_first (behind);
+    else
+      tps_cond_wait (&behind->changed, &behind->lock);
+  tps_mutex_unlock (&behind->lock);
+  return NULL;
+}
+
+/* Waits for the queued writes, and frees. All blocks must have been submitted or returned. */
+static void
+write_behind_free (WriteBehind *behind)
+{
+  tps_mutex_lock (&behind->lock);
+  behind->is_end = TRUE;
+  tps_cond_broadcast (&behind->changed);
+  tps_mutex_unlock (&behind->lock);
+  for (guint i = 0; i < behind->n_threads; i++)
+    tps_sync_check (pthread_join (behind->threads[i], NULL));
+  for (guint i = 0; i < behind->n_free; i++)
+    g_aligned_free (behind->blocks[i]);
+  g_clear_error (&behind->error);
+  tps_cond_clear (&behind->changed);
+  tps_mutex_clear (&behind->lock);
+  g_free (behind);
+}
+
+/* Starts the threads. `file` is borrowed, and must not be used for anything else until
+ * write_behind_free(). Errors: RESOURCE_EXHAUSTED (no thread). */
+static WriteBehind *
+write_behind_new (TpsDiskFile *file, GError **error)
+{
+  WriteBehind *behind = g_new0 (WriteBehind, 1);
+  guint n_threads = CLAMP (file->disk->n_writers, 1, MAX_THREADS);
+  GError *failure = NULL;
+
+  behind->file = file;
+  tps_mutex_init (&behind->lock);
+  tps_cond_init (&behind->changed);
+  while (behind->n_threads < n_threads
+         && tps_thread_start (&behind->threads[behind->n_threads], "tps-write", write_all, behind,
+                              &failure))
+    behind->n_threads++;
+  if (behind->n_threads == 0)
+    {
+      g_propagate_error (error, failure);
+      write_behind_free (behind);
+      return NULL;
+    }
+  g_clear_error (&failure); /* one thread suffices */
+  return behind;
+}
+
+/* Returns a block of BEHIND_BYTES, aligned for direct writes, with undefined contents.
+ * The caller must submit or return it. Waits until a block is free, so the caller must hold fewer
+ * than BEHIND_BLOCKS. */
+static guint8 *
+write_behind_take (WriteBehind *behind)
+{
+  guint8 *block;
+
+  tps_mutex_lock (&behind->lock);
+  if (behind->n_free == 0 && behind->n_made < BEHIND_BLOCKS)
+    {
+      behind->blocks[behind->n_free++] = g_aligned_alloc (1, BEHIND_BYTES, TPS_DISK_BLOCK);
+      behind->n_made++;
+    }
+  while (behind->n_free == 0)
+    tps_cond_wait (&behind->changed, &behind->lock);
+  block = behind->blocks[--behind->n_free];
+  tps_mutex_unlock (&behind->lock);
+  return block;
+}
+
+/* Queues the write of the first `n_bytes` of a block, which the caller must not use any more.
+ * Writes may take place in any order. After a failure, later blocks are not written. */
+static void
+write_behind_submit (WriteBehind *behind, guint8 *block, gsize n_bytes, gint64 offset)
+{
+  tps_mutex_lock (&behind->lock);
+  behind->queue[(behind->first + behind->n_queued++) % BEHIND_BLOCKS] = (Write) { block, n_bytes,
+                                                                                  offset };
+  tps_cond_broadcast (&behind->changed);
+  tps_mutex_unlock (&behind->lock);
+}
+
+/* Returns TRUE if a write has failed. Does not wait. */
+static gboolean
+write_behind_has_failed (WriteBehind *behind)
+{
+  gboolean has_failed;
+
+  tps_mutex_lock (&behind->lock);
+  has_failed = behind->error != NULL;
+  tps_mutex_unlock (&behind->lock);
+  return has_failed;
+}
+
+/* Waits for the queued writes. Errors: the first error of the disk. */
+static gboolean
+write_behind_drain (WriteBehind *behind, GError **error)
+{
+  GError *failure;
+
+  tps_mutex_lock (&behind->lock);
+  while (behind->n_queued > 0 || behind->n_writing > 0)
+    tps_cond_wait (&behind->changed, &behind->lock);
+  failure = behind->error != NULL ? g_error_copy (behind->error) : NULL;
+  tps_mutex_unlock (&behind->lock);
+  if (failure == NULL)
+    return TRUE;
+  g_propagate_error (error, failure);
+  return FALSE;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* A tensor that is being written. */
 typedef struct
@@ -47,7 +237,7 @@ typedef struct
 struct TpsSafetensorsWriter
 {
   TpsDiskFile *file;
-  TpsWriteBehind *behind;
+  WriteBehind *behind;
   GString *metadata; /* members of the JSON object, each after a comma */
   GArray *parts;     /* of Part */
   GHashTable *edges; /* a set of Edge, by `at` */
@@ -65,22 +255,6 @@ struct TpsSafetensorsWriter
 /* A tensor of at least this size is read ahead with direct reads, because the page cache would take
  * more time than the disk. */
 #define MIN_AHEAD_BYTES ((gint64) 8 << 20)
-
-struct TpsSafetensorsReader
-{
-  gchar *path;
-  TpsDiskFile *file;
-  TpsCharge charge;    /* for the header */
-  TpsDiskFile *direct; /* the same file; NULL until a tensor is read ahead */
-  TpsReadAhead *ahead; /* for whole blocks of `ahead_tensor`; NULL = none */
-  const TpsSafetensor *ahead_tensor;
-  gint64 n_bytes;
-  gint64 data_begin;
-  guint32 header_crc32c;
-  GArray *tensors;      /* of TpsSafetensor, in the order of their elements */
-  GHashTable *by_name;  /* number + 1, by name */
-  GHashTable *metadata; /* texts, by key */
-};
 
 typedef struct
 {
@@ -149,11 +323,16 @@ tps_safetensors_writer_free (TpsSafetensorsWriter *writer)
       Part *part = &g_array_index (writer->parts, Part, i);
 
       if (part->block != NULL)
-        tps_write_behind_return (writer->behind, part->block);
+        {
+          tps_mutex_lock (&writer->behind->lock);
+          writer->behind->blocks[writer->behind->n_free++] = part->block;
+          tps_cond_broadcast (&writer->behind->changed);
+          tps_mutex_unlock (&writer->behind->lock);
+        }
       g_free (part->tensor.name);
     }
   if (writer->behind != NULL)
-    tps_write_behind_free (writer->behind);
+    write_behind_free (writer->behind);
   writer->file->disk->close (writer->file);
   g_array_unref (writer->parts);
   g_hash_table_unref (writer->edges);
@@ -286,14 +465,6 @@ place_parts (TpsSafetensorsWriter *writer, gint64 begin)
     }
 }
 
-/* Reserves the length of the file. Several writes can run at the same time only if the file does
- * not grow. */
-static gboolean
-reserve (TpsSafetensorsWriter *writer, gint64 end, GError **error)
-{
-  return writer->file->disk->preallocate (writer->file, (end + BLOCK - 1) / BLOCK * BLOCK, error);
-}
-
 gboolean
 tps_safetensors_writer_begin (TpsSafetensorsWriter *writer, GError **error)
 {
@@ -315,16 +486,16 @@ tps_safetensors_writer_begin (TpsSafetensorsWriter *writer, GError **error)
   if (is_open)
     last->dims[0] = -1;
   if (n_bytes - (gint64) sizeof (guint64) > TPS_SAFETENSORS_MAX_HEADER)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "a file of %u tensors: its header would have %" G_GINT64_FORMAT
-                   " bytes, safetensors allows %d",
-                   writer->parts->len, n_bytes, TPS_SAFETENSORS_MAX_HEADER);
-      return FALSE;
-    }
-  if (!is_open && !reserve (writer, last->end, error))
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "a file of %u tensors: its header would have %" G_GINT64_FORMAT
+                     " bytes, safetensors allows %d",
+                     writer->parts->len, n_bytes, TPS_SAFETENSORS_MAX_HEADER);
+  /* Several writes can run at the same time only if the file does not grow. */
+  if (!is_open
+      && !writer->file->disk->preallocate (writer->file, (last->end + BLOCK - 1) / BLOCK * BLOCK,
+                                           error))
     return FALSE;
-  writer->behind = tps_write_behind_new (writer->file, error);
+  writer->behind = write_behind_new (writer->file, error);
   return writer->behind != NULL;
 }
 
@@ -332,10 +503,10 @@ tps_safetensors_writer_begin (TpsSafetensorsWriter *writer, GError **error)
 static void
 write_edge (TpsSafetensorsWriter *writer, Edge *edge)
 {
-  guint8 *block = tps_write_behind_take (writer->behind);
+  guint8 *block = write_behind_take (writer->behind);
 
   memcpy (block, edge->data, sizeof edge->data);
-  tps_write_behind_submit (writer->behind, block, sizeof edge->data, edge->at);
+  write_behind_submit (writer->behind, block, sizeof edge->data, edge->at);
 }
 
 static void
@@ -361,7 +532,7 @@ append_to_edge (TpsSafetensorsWriter *writer, gint64 at, gconstpointer data, gsi
 static void
 submit_block (TpsSafetensorsWriter *writer, Part *part)
 {
-  tps_write_behind_submit (writer->behind, part->block, part->n_filled, part->block_at);
+  write_behind_submit (writer->behind, part->block, part->n_filled, part->block_at);
   part->block = NULL;
 }
 
@@ -373,15 +544,15 @@ append_to_block (TpsSafetensorsWriter *writer, Part *part, gint64 inner_end, con
 {
   if (part->block == NULL)
     {
-      part->block = tps_write_behind_take (writer->behind);
+      part->block = write_behind_take (writer->behind);
       part->block_at = part->at;
       part->n_filled = 0;
     }
   n_bytes = MIN (n_bytes, (gsize) (inner_end - part->at));
-  n_bytes = MIN (n_bytes, TPS_WRITE_BEHIND_BYTES - part->n_filled);
+  n_bytes = MIN (n_bytes, BEHIND_BYTES - part->n_filled);
   memcpy (part->block + part->n_filled, data, n_bytes);
   part->n_filled += n_bytes;
-  if (part->n_filled == TPS_WRITE_BEHIND_BYTES || part->at + (gint64) n_bytes == inner_end)
+  if (part->n_filled == BEHIND_BYTES || part->at + (gint64) n_bytes == inner_end)
     submit_block (writer, part);
   return n_bytes;
 }
@@ -416,7 +587,7 @@ tps_safetensors_writer_append (TpsSafetensorsWriter *writer, guint tensor, gcons
       next += n;
       n_bytes -= n;
     }
-  return !tps_write_behind_has_failed (writer->behind);
+  return !write_behind_has_failed (writer->behind);
 }
 
 /* Sets the length of the last tensor, if it was unknown, to the number of appended elements. */
@@ -459,12 +630,12 @@ write_header (TpsSafetensorsWriter *writer, guint32 *crc32c)
     g_string_append_c (json, ' ');
   for (gint64 at = 0; at < writer->data_begin; at += n_now)
     {
-      guint8 *block = tps_write_behind_take (writer->behind);
+      guint8 *block = write_behind_take (writer->behind);
 
-      n_now = MIN (writer->data_begin - at, (gint64) TPS_WRITE_BEHIND_BYTES);
+      n_now = MIN (writer->data_begin - at, (gint64) BEHIND_BYTES);
       memcpy (block, json->str + at, (gsize) n_now);
       crc = tps_crc32c (crc, block, (gsize) n_now);
-      tps_write_behind_submit (writer->behind, block, (gsize) n_now, at);
+      write_behind_submit (writer->behind, block, (gsize) n_now, at);
     }
   g_string_free (json, TRUE);
   if (crc32c != NULL)
@@ -486,7 +657,7 @@ tps_safetensors_writer_finish (TpsSafetensorsWriter *writer, guint64 *n_bytes,
   while (g_hash_table_iter_next (&edges, &edge, NULL))
     write_edge (writer, edge);
   write_header (writer, header_crc32c);
-  if (!tps_write_behind_drain (writer->behind, error) || !disk->truncate (writer->file, end, error)
+  if (!write_behind_drain (writer->behind, error) || !disk->truncate (writer->file, end, error)
       || !disk->sync (writer->file, error))
     return FALSE;
   if (n_bytes != NULL)
@@ -497,23 +668,8 @@ tps_safetensors_writer_finish (TpsSafetensorsWriter *writer, guint64 *n_bytes,
 static gboolean
 fail (const gchar *path, gint64 offset, const gchar *problem, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s: %s at offset %" G_GINT64_FORMAT, path,
-               problem, offset);
-  return FALSE;
-}
-
-static void
-read_metadata (TpsSafetensorsReader *reader, TpsJsonReader *json, GString *text)
-{
-  tps_json_begin_object (json);
-  while (tps_json_next_member (json, text))
-    {
-      g_autofree gchar *key = g_strdup (text->str);
-
-      tps_json_read_string (json, text);
-      if (!g_hash_table_insert (reader->metadata, g_steal_pointer (&key), g_strdup (text->str)))
-        tps_json_fail (json, "two values of one key in the metadata");
-    }
+  return tps_fail (error, TPS_ERROR_ABORTED, "%s: %s at offset %" G_GINT64_FORMAT, path, problem,
+                   offset);
 }
 
 static void
@@ -530,22 +686,6 @@ read_dtype (TpsJsonReader *json, GString *text, TpsSafetensor *tensor)
     }
   tensor->dtype = dtype->name;
   tensor->element_bytes = dtype->element_bytes;
-}
-
-static void
-read_shape (TpsJsonReader *json, TpsSafetensor *tensor)
-{
-  tensor->n_dims = 0;
-  tps_json_begin_array (json);
-  while (tps_json_next_element (json))
-    {
-      gint64 dim = tps_json_read_i64 (json);
-
-      if (tensor->n_dims == TPS_TENSOR_MAX_DIMS || dim < 0)
-        tps_json_fail (json, "a shape with a negative dimension or too many dimensions");
-      else
-        tensor->dims[tensor->n_dims++] = dim;
-    }
 }
 
 static void
@@ -590,7 +730,19 @@ read_tensor (TpsSafetensorsReader *reader, TpsJsonReader *json, GString *text)
     if (g_str_equal (text->str, "dtype"))
       read_dtype (json, text, &tensor);
     else if (g_str_equal (text->str, "shape"))
-      read_shape (json, &tensor);
+      {
+        tensor.n_dims = 0;
+        tps_json_begin_array (json);
+        while (tps_json_next_element (json))
+          {
+            gint64 dim = tps_json_read_i64 (json);
+
+            if (tensor.n_dims == TPS_TENSOR_MAX_DIMS || dim < 0)
+              tps_json_fail (json, "a shape with a negative dimension or too many dimensions");
+            else
+              tensor.dims[tensor.n_dims++] = dim;
+          }
+      }
     else if (g_str_equal (text->str, "data_offsets"))
       read_offsets (json, &tensor);
     else
@@ -687,7 +839,18 @@ parse_header (TpsSafetensorsReader *reader, const gchar *header, gsize n_bytes, 
   tps_json_begin_object (&json);
   while (tps_json_next_member (&json, text))
     if (g_str_equal (text->str, "__metadata__"))
-      read_metadata (reader, &json, text);
+      {
+        tps_json_begin_object (&json);
+        while (tps_json_next_member (&json, text))
+          {
+            g_autofree gchar *key = g_strdup (text->str);
+
+            tps_json_read_string (&json, text);
+            if (!g_hash_table_insert (reader->metadata, g_steal_pointer (&key),
+                                      g_strdup (text->str)))
+              tps_json_fail (&json, "two values of one key in the metadata");
+          }
+      }
     else
       read_tensor (reader, &json, text);
   ok = tps_json_end (&json, what, error);
@@ -727,12 +890,9 @@ read_header (TpsSafetensorsReader *reader, GError **error)
     }
   header = g_try_malloc (n_bytes + 1);
   if (header == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "%s: no memory for a header of %" G_GUINT64_FORMAT " bytes", reader->path,
-                   n_bytes);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                     "%s: no memory for a header of %" G_GUINT64_FORMAT " bytes", reader->path,
+                     n_bytes);
   if (!read_exactly (reader, header, n_bytes, sizeof n_bytes, error))
     return FALSE;
   reader->header_crc32c = tps_crc32c (reader->header_crc32c, header, n_bytes);
@@ -810,12 +970,6 @@ tps_safetensors_reader_new (TpsDisk *disk, const gchar *path, GError **error)
 }
 
 TpsSafetensorsReader *
-tps_safetensors_reader_new_npy (TpsDisk *disk, const gchar *path, GError **error)
-{
-  return reader_new (disk, path, NULL, read_npy_header, error);
-}
-
-TpsSafetensorsReader *
 tps_safetensors_reader_new_charged (TpsDisk *disk, const gchar *path, TpsBudget *budget,
                                     GError **error)
 {
@@ -838,22 +992,10 @@ tps_safetensors_reader_free (TpsSafetensorsReader *reader)
   g_free (reader);
 }
 
-const gchar *
-tps_safetensors_reader_get_path (TpsSafetensorsReader *reader)
-{
-  return reader->path;
-}
-
 guint64
 tps_safetensors_reader_get_n_bytes (TpsSafetensorsReader *reader)
 {
   return (guint64) reader->n_bytes;
-}
-
-guint32
-tps_safetensors_reader_get_header_crc32c (TpsSafetensorsReader *reader)
-{
-  return reader->header_crc32c;
 }
 
 guint
@@ -901,10 +1043,9 @@ tps_safetensors_reader_require (TpsSafetensorsReader *reader, const gchar *name,
 
   if (tensor != NULL && g_str_equal (tensor->dtype, dtype) && has_shape (tensor, n_dims, dims))
     return tensor;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "%s: there is no tensor %s of type %s and the expected shape", reader->path, name,
-               dtype);
-  return NULL;
+  return tps_fail_null (error, TPS_ERROR_ABORTED,
+                        "%s: there is no tensor %s of type %s and the expected shape", reader->path,
+                        name, dtype);
 }
 
 void
@@ -1003,10 +1144,9 @@ tps_safetensor_stream_read (TpsSafetensorStream *stream, gpointer data, gsize n_
   stream->crc32c = tps_crc32c (stream->crc32c, data, n_bytes);
   if (stream->at < tensor->end || stream->crc32c == tensor->crc32c)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "%s: tensor %s at offset %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT
-               " is damaged: its CRC32C is %08x, the header says %08x",
-               stream->reader->path, tensor->name, tensor->begin, tensor->end, stream->crc32c,
-               tensor->crc32c);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED,
+                   "%s: tensor %s at offset %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT
+                   " is damaged: its CRC32C is %08x, the header says %08x",
+                   stream->reader->path, tensor->name, tensor->begin, tensor->end, stream->crc32c,
+                   tensor->crc32c);
 }

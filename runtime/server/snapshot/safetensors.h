@@ -13,6 +13,7 @@
 
 #include "runtime/base/budget.h"
 #include "runtime/server/log/disk.h"
+#include "runtime/server/log/read_ahead.h"
 #include "runtime/tensor/tensor.h"
 
 G_BEGIN_DECLS
@@ -80,29 +81,37 @@ gboolean tps_safetensors_writer_finish (TpsSafetensorsWriter *writer, guint64 *n
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-typedef struct TpsSafetensorsReader TpsSafetensorsReader;
+/* `path` and `header_crc32c` may be read by users; the other fields are private. */
+typedef struct
+{
+  gchar *path;
+  TpsDiskFile *file;
+  TpsCharge charge;    /* for the header */
+  TpsDiskFile *direct; /* the same file; NULL until a tensor is read ahead */
+  TpsReadAhead *ahead; /* for whole blocks of `ahead_tensor`; NULL = none */
+  const TpsSafetensor *ahead_tensor;
+  gint64 n_bytes;
+  gint64 data_begin;
+  guint32 header_crc32c; /* of all bytes before the elements */
+  GArray *tensors;       /* of TpsSafetensor, in the order of their elements */
+  GHashTable *by_name;   /* number + 1, by name */
+  GHashTable *metadata;  /* texts, by key */
+} TpsSafetensorsReader;
 
 /* Opens file `path` of `disk` (borrowed) and reads its header, which needs up to 16 times its size
  * in memory. The caller owns the reader. Errors: those of the disk; ABORTED, which names the offset
  * (not a safetensors file, holes, overlaps, a size that is not that of the file). */
 TpsSafetensorsReader *tps_safetensors_reader_new (TpsDisk *disk, const gchar *path, GError **error);
-/* As tps_safetensors_reader_new(), but opens a .npy file, which has one tensor, "array", without a
- * checksum. */
-TpsSafetensorsReader *tps_safetensors_reader_new_npy (TpsDisk *disk, const gchar *path,
-                                                      GError **error);
-/* Opens an untrusted file: a .npy file if its name ends with ".npy", otherwise a safetensors file.
+/* Opens an untrusted file: a .npy file, which has one tensor, "array", without a checksum, if its
+ * name ends with ".npy"; otherwise a safetensors file.
  * The memory of the header is charged to `budget` (borrowed). Errors: those of
  * tps_safetensors_reader_new(), RESOURCE_EXHAUSTED. */
 TpsSafetensorsReader *tps_safetensors_reader_new_charged (TpsDisk *disk, const gchar *path,
                                                           TpsBudget *budget, GError **error);
 void tps_safetensors_reader_free (TpsSafetensorsReader *reader);
 
-/* Returns the path of the file. Borrowed. */
-const gchar *tps_safetensors_reader_get_path (TpsSafetensorsReader *reader);
-
-/* Return the length of the file, and the CRC32C of all bytes before the elements. */
+/* Returns the length of the file. */
 guint64 tps_safetensors_reader_get_n_bytes (TpsSafetensorsReader *reader);
-guint32 tps_safetensors_reader_get_header_crc32c (TpsSafetensorsReader *reader);
 
 /* Return the number of tensors, and a tensor by its number, in the order of the file. Borrowed. */
 guint tps_safetensors_reader_get_n_tensors (TpsSafetensorsReader *reader);

@@ -8,15 +8,327 @@
 #include "runtime/base/error.h"
 #include "runtime/base/planted_bug.h"
 #include "runtime/base/sync.h"
+#include "runtime/server/push_window.h"
 #include "runtime/server/snapshot/model_file.h"
-#include "runtime/server/snapshot/push_file.h"
 #include "runtime/server/snapshot/snapshot_folder.h"
-#include "runtime/server/snapshot/table_chain.h"
+#include "runtime/server/snapshot/snapshot_io.h"
 #include "runtime/server/snapshot/table_file.h"
+#include "runtime/server/tables/table_snapshot.h"
 
 #define DEFAULT_KEEP 2
 #define ASK_NS ((gint64) 10 * 1000000)   /* between checks of is_cancelled() during a wait */
 #define END_NS ((gint64) 1000 * 1000000) /* the maximum wait of get_first_lsn() */
+
+/* ---- tables, whole or as increments ---------------------------------------------------------- */
+
+/* Writes a table of a snapshot: whole, or as an increment to the files of an earlier snapshot. The
+ * files of the earlier snapshot get a second name in the folder of the new one (TpsDisk.link), so
+ * that every snapshot is complete by itself and may be deleted by itself. Internal to this
+ * folder. */
+
+typedef struct
+{
+  TpsDisk *disk;
+  const gchar *folder; /* of the snapshot that is being written */
+  /* The manifest of the previous snapshot; NULL: all tables are written whole. */
+  const TpsManifest *earlier;
+  const gchar *earlier_folder;
+  guint max_increments; /* of a table; 0 = all tables are written whole */
+} TableChain;
+
+/* The names of files have the number of the table. Only files of whole tables end in
+ * ".safetensors". A program that does not support increments therefore never reads outdated rows as
+ * the table. */
+#define WHOLE_NAME "table-%06u.safetensors"
+#define BASE_NAME "table-%06u.base"
+#define INCREMENT_NAME "table-%06u.increment-%02u"
+
+/* All increments of a table together take at most one part in MAX_PART of its size. */
+#define MAX_PART 2
+
+typedef struct
+{
+  const TableChain *chain;
+  TpsTable *table;
+  guint number;
+  TpsTableFileRows rows;
+  TpsSnapshotPace *pace;
+  TpsManifestTable *entry;
+} TableWriting;
+
+static gboolean
+write_rows (const TableWriting *writing, const gchar *name, TpsManifestFile *file, GError **error)
+{
+  g_autofree gchar *path = g_build_filename (writing->chain->folder, name, NULL);
+
+  file->name = g_strdup (name);
+  return tps_table_file_write (writing->table, writing->chain->disk, path, &writing->rows,
+                               writing->pace, file, error);
+}
+
+/* ---- increments ------------------------------------------------------------------------------ */
+
+/* Links `file` of the earlier snapshot as `name` in the new one. FALSE: the disk cannot link
+ * files. */
+static gboolean
+share (const TableChain *chain, const TpsManifestFile *file, const gchar *name,
+       TpsManifestFile *shared)
+{
+  g_autofree gchar *from = g_build_filename (chain->earlier_folder, file->name, NULL);
+  g_autofree gchar *to = g_build_filename (chain->folder, name, NULL);
+
+  if (chain->disk->link == NULL || !chain->disk->link (chain->disk, from, to, NULL))
+    return FALSE;
+  *shared = *file;
+  shared->name = g_strdup (name);
+  return TRUE;
+}
+
+static gboolean
+share_all (const TableWriting *writing, const TpsManifestTable *earlier, gboolean is_whole)
+{
+  const TableChain *chain = writing->chain;
+  g_autofree gchar *base = g_strdup_printf (is_whole ? WHOLE_NAME : BASE_NAME, writing->number);
+
+  if (!share (chain, &earlier->file, base, &writing->entry->file))
+    return FALSE;
+  for (guint i = 0; i < tps_manifest_table_get_n_increments (earlier); i++)
+    {
+      g_autofree gchar *name = g_strdup_printf (INCREMENT_NAME, writing->number, i + 1);
+      TpsManifestFile shared;
+
+      if (!share (chain, tps_manifest_table_get_increment (earlier, i), name, &shared))
+        return FALSE;
+      tps_manifest_table_add_increment (writing->entry, &shared);
+    }
+  return TRUE;
+}
+
+static gboolean
+write_increment (const TableWriting *writing, GError **error)
+{
+  guint n = tps_manifest_table_get_n_increments (writing->entry);
+  g_autofree gchar *name = g_strdup_printf (INCREMENT_NAME, writing->number, n + 1);
+  TpsManifestFile file = { 0 };
+  gboolean ok = write_rows (writing, name, &file, error);
+
+  tps_manifest_table_add_increment (writing->entry, &file);
+  return ok;
+}
+
+/* Finds the rows that have changed since the earlier snapshot. Commands up to its LSN had ended
+ * before it read the first row, so it contains the present state of all rows without a later LSN.
+ * FALSE: there is no memory, or the snapshot has been cancelled. The caller then writes the table
+ * whole, and the next call of tps_snapshot_pace() reports the cancellation. */
+static gboolean
+find_changed_rows (TableWriting *writing, guint8 **bits)
+{
+  TpsTable *table = writing->table;
+  gsize n_rows = (gsize) table->spec.shard.n_rows;
+
+  *bits = g_try_malloc0 (n_rows / 8 + 1);
+  if (*bits == NULL)
+    return FALSE;
+  writing->rows.changed = *bits;
+  for (gsize slot = 0, n; slot < n_rows; slot += n)
+    {
+      n = MIN (TPS_TABLE_MAX_SCANNED_ROWS, n_rows - slot);
+      writing->rows.n_changed += tps_table_find_changed_rows (table, slot, n,
+                                                              writing->chain->earlier->lsn, *bits);
+      tps_snapshot_held (writing->pace, n * sizeof (gint64));
+      if (!tps_snapshot_pace (writing->pace, 0, NULL))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* As find_changed_rows(). If rows have no LSNs of their own, the progress of the table shows
+ * whether any row has changed. It contains all commands up to the LSN of the new snapshot, because
+ * they have ended. FALSE: some row may have changed, so the table must be written whole. */
+static gboolean
+find_changes (TableWriting *writing, guint8 **bits)
+{
+  if (tps_table_knows_changed_rows (writing->table))
+    return find_changed_rows (writing, bits);
+  return writing->entry->progress.lsn <= writing->chain->earlier->lsn;
+}
+
+/* Returns TRUE if no row has changed, or if there may be one more increment and all increments
+ * together would be small enough. */
+static gboolean
+may_grow (const TableWriting *writing, const TpsManifestTable *earlier)
+{
+  guint n = tps_manifest_table_get_n_increments (earlier);
+  guint64 n_bytes = (guint64) writing->rows.n_changed
+                    * (tps_table_file_get_row_bytes (writing->table) + sizeof (gint64));
+
+  for (guint i = 0; i < n; i++)
+    n_bytes += tps_manifest_table_get_increment (earlier, i)->n_bytes;
+  return writing->rows.n_changed == 0
+         || (n < writing->chain->max_increments && n_bytes <= earlier->file.n_bytes / MAX_PART);
+}
+
+static gboolean
+begin_increment (TableWriting *writing, guint8 **bits)
+{
+  const TpsManifest *manifest = writing->chain->earlier;
+  const TpsManifestTable *earlier;
+  gboolean is_whole;
+
+  if (manifest == NULL || writing->chain->max_increments == 0)
+    return FALSE;
+  earlier = tps_manifest_find_table (manifest, writing->table->spec.name,
+                                     writing->table->incarnation);
+  if (earlier == NULL || !find_changes (writing, bits) || !may_grow (writing, earlier))
+    return FALSE;
+  is_whole = writing->rows.n_changed == 0 && tps_manifest_table_get_n_increments (earlier) == 0;
+  if (share_all (writing, earlier, is_whole))
+    return TRUE;
+  /* Files that were linked stay in the folder, and are deleted with it. */
+  g_clear_pointer (&writing->entry->file.name, g_free);
+  g_clear_pointer (&writing->entry->increments, g_array_unref);
+  return FALSE;
+}
+
+/* ---- a table --------------------------------------------------------------------------------- */
+
+/* Writes the rows of table number `number` in the snapshot while pushes continue, and fills in
+ * `entry`, which must be empty. The rows that have changed since the earlier snapshot are written
+ * as an increment on three conditions: the earlier snapshot has files of the table, with fewer than
+ * `max_increments` increments; all increments together take at most half of the bytes of the whole
+ * table; and the disk can link files. If no row has changed, no increment is written, and the
+ * number and the size of the increments do not matter. Errors: those of the disk, ABORTED
+ * (cancelled). */
+static gboolean
+write_chained_table (const TableChain *chain, TpsTable *table, guint number, TpsSnapshotPace *pace,
+                     TpsManifestTable *entry, GError **error)
+{
+  TableWriting writing = { chain, table, number, { 0 }, pace, entry };
+  g_autofree guint8 *bits = NULL;
+
+  entry->incarnation = table->incarnation;
+  /* The progress is read before the rows, so the rows contain all of it. */
+  entry->progress = tps_table_get_progress (table);
+  writing.rows.n_steps = entry->progress.n_steps;
+  tps_table_spec_copy (&entry->spec, &table->spec);
+  if (!begin_increment (&writing, &bits))
+    {
+      g_autofree gchar *name = g_strdup_printf (WHOLE_NAME, writing.number);
+
+      writing.rows.changed = NULL;
+      return write_rows (&writing, name, &writing.entry->file, error);
+    }
+  return writing.rows.n_changed == 0 || write_increment (&writing, error);
+}
+
+/* ---- files of push ids ----------------------------------------------------------------------- */
+
+#define TENSOR "push_ids"
+#define READ_BYTES (1 << 20)
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static gboolean
+append_push_ids (TpsPushWindow *window, TpsSafetensorsWriter *writer, guint tensor,
+                 TpsSnapshotPace *pace, GError **error)
+{
+  g_autoptr (GByteArray) records = g_byte_array_sized_new (2 * TPS_PUSH_EXPORT_BYTES);
+
+  TPS_PLANT ("snapshot-without-push-ids", return TRUE);
+  tps_push_export_begin (window);
+  while (tps_push_export_some (window, records))
+    {
+      tps_snapshot_held (pace, records->len);
+      if (!tps_safetensors_writer_append (writer, tensor, records->data, records->len))
+        return TRUE; /* finish() reports the error */
+      if (!tps_snapshot_pace (pace, records->len, error))
+        return FALSE;
+      g_byte_array_set_size (records, 0);
+    }
+  return TRUE;
+}
+
+/* Writes `file->name` in `folder` while pushes continue, and fills in the rest of `file`. Errors:
+ * those of the disk, ABORTED (cancelled). */
+static gboolean
+write_push_file (TpsPushWindow *window, TpsDisk *disk, const gchar *folder, TpsSnapshotPace *pace,
+                 TpsManifestFile *file, GError **error)
+{
+  g_autofree gchar *path = g_build_filename (folder, file->name, NULL);
+  g_autoptr (TpsSafetensorsWriter) writer = tps_safetensors_writer_new (disk, path, error);
+  gint64 dim = -1;
+  guint tensor;
+
+  if (writer == NULL)
+    return FALSE;
+  tensor = tps_safetensors_writer_add_tensor (writer, TENSOR, "U8", 1, &dim, NULL);
+  return tps_safetensors_writer_begin (writer, error)
+         && append_push_ids (window, writer, tensor, pace, error)
+         && tps_safetensors_writer_finish (writer, &file->n_bytes, &file->header_crc32c, error);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static gboolean
+fail_push_file (const gchar *folder, const TpsManifestFile *file, gint64 offset, GError **error)
+{
+  if (error != NULL && *error != NULL) /* a record does not fit the memory */
+    {
+      g_prefix_error (error, "%s/%s: ", folder, file->name);
+      return FALSE;
+    }
+  return tps_fail (error, TPS_ERROR_ABORTED,
+                   "%s/%s: not a record of push ids at offset %" G_GINT64_FORMAT, folder,
+                   file->name, offset);
+}
+
+/* Reads all records. An incomplete record at the end of `records` stays there until the rest has
+ * been read. */
+static gboolean
+read_push_ids (TpsPushWindow *window, TpsSafetensorStream *stream, const gchar *folder,
+               const TpsManifestFile *file, TpsSnapshotPace *pace, GError **error)
+{
+  g_autoptr (GByteArray) records = g_byte_array_new ();
+
+  while (stream->at < stream->tensor->end)
+    {
+      guint n_kept = records->len;
+      gsize n = (gsize) MIN (READ_BYTES, stream->tensor->end - stream->at);
+      gsize n_used;
+
+      if (n_kept > G_MAXUINT / 2)
+        return fail_push_file (folder, file, stream->at - n_kept, error);
+      g_byte_array_set_size (records, n_kept + (guint) n);
+      if (!tps_safetensor_stream_read (stream, records->data + n_kept, n, error)
+          || !tps_snapshot_pace (pace, n, error))
+        return FALSE;
+      if (!tps_push_export_read (window, records->data, records->len, &n_used, error))
+        return fail_push_file (folder, file, stream->at - (gint64) (records->len - n_used), error);
+      g_byte_array_remove_range (records, 0, (guint) n_used);
+    }
+  tps_push_export_end_read (window);
+  return records->len == 0 || fail_push_file (folder, file, stream->at - records->len, error);
+}
+
+/* Reads the file into `window`, which no request may use yet. Errors: those of the disk, ABORTED
+ * (damaged, cancelled). */
+static gboolean
+read_push_file (TpsPushWindow *window, TpsDisk *disk, const gchar *folder,
+                const TpsManifestFile *file, TpsSnapshotPace *pace, GError **error)
+{
+  g_autoptr (TpsSafetensorsReader) reader = tps_snapshot_open_file (disk, folder, file, error);
+  gint64 any = -1;
+  const TpsSafetensor *tensor;
+  TpsSafetensorStream stream;
+
+  if (reader == NULL)
+    return FALSE;
+  tensor = tps_safetensors_reader_require (reader, TENSOR, "U8", 1, &any, error);
+  if (tensor == NULL)
+    return FALSE;
+  tps_safetensor_stream_init (&stream, reader, tensor);
+  return read_push_ids (window, &stream, folder, file, pace, error);
+}
 
 static void
 set_info (TpsSnapshotInfo *info, const gchar *name, const TpsManifest *manifest)
@@ -126,13 +438,13 @@ typedef struct
 static gboolean
 write_table (Writing *writing, TpsTable *table, guint number, GError **error)
 {
-  TpsTableChain chain = { .disk = writing->options->disk,
-                          .folder = writing->folder,
-                          .earlier = writing->earlier_folder != NULL ? &writing->earlier : NULL,
-                          .earlier_folder = writing->earlier_folder,
-                          .max_increments = writing->options->max_increments };
+  TableChain chain = { .disk = writing->options->disk,
+                       .folder = writing->folder,
+                       .earlier = writing->earlier_folder != NULL ? &writing->earlier : NULL,
+                       .earlier_folder = writing->earlier_folder,
+                       .max_increments = writing->options->max_increments };
   TpsManifestTable entry = { 0 };
-  gboolean ok = tps_table_chain_write (&chain, table, number, &writing->pace, &entry, error);
+  gboolean ok = write_chained_table (&chain, table, number, &writing->pace, &entry, error);
 
   /* The entry is appended after a failure too, so its memory is freed with the manifest. */
   g_array_append_val (writing->manifest.tables, entry);
@@ -150,9 +462,8 @@ write_tables (Writing *writing, GError **error)
     if (!write_table (writing, g_ptr_array_index (tables, i), i, error))
       return FALSE;
   writing->manifest.table_pushes.name = g_strdup ("table-pushes.ids");
-  return tps_push_file_write (tps_table_store_get_pushes (writing->options->tables),
-                              writing->options->disk, writing->folder, &writing->pace,
-                              &writing->manifest.table_pushes, error);
+  return write_push_file (writing->options->tables->pushes, writing->options->disk, writing->folder,
+                          &writing->pace, &writing->manifest.table_pushes, error);
 }
 
 /* Waits until all commands up to `lsn` have ended. They may have to wait long for a log on a full
@@ -189,8 +500,8 @@ write_model (Writing *writing, GError **error)
   if (!wait_ended (writing, model->lsn, error))
     return FALSE;
   model->pushes.name = g_strdup ("model-pushes.ids");
-  return tps_push_file_write (tps_model_server_get_pushes (options->model), options->disk,
-                              writing->folder, &writing->pace, &model->pushes, error);
+  return write_push_file (tps_model_server_get_pushes (options->model), options->disk,
+                          writing->folder, &writing->pace, &model->pushes, error);
 }
 
 /* Writes the manifest, after the log holds every command whose effects may be in the files. A
@@ -231,11 +542,10 @@ write_files (Writing *writing, GError **error)
 static gboolean
 check_options (const TpsSnapshotOptions *options, GError **error)
 {
-  if (options->tables == NULL || tps_table_store_keeps_row_lsns (options->tables))
+  if (options->tables == NULL || options->tables->keeps_row_lsns)
     return TRUE;
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                       "snapshots need a store of tables that keeps the LSNs of rows");
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "snapshots need a store of tables that keeps the LSNs of rows");
 }
 
 static gboolean
@@ -362,12 +672,9 @@ restore_tables (const TpsSnapshotOptions *options, const gchar *folder, const Tp
                 TpsSnapshotPace *pace, GError **error)
 {
   if (options->tables == NULL && manifest->tables->len > 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s: the snapshot holds %u tables, and this server has none", folder,
-                   manifest->tables->len);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s: the snapshot holds %u tables, and this server has none", folder,
+                     manifest->tables->len);
   for (guint i = 0; i < manifest->tables->len; i++)
     if (!restore_table (options, folder, &g_array_index (manifest->tables, TpsManifestTable, i),
                         pace, error))
@@ -376,8 +683,8 @@ restore_tables (const TpsSnapshotOptions *options, const gchar *folder, const Tp
     return TRUE;
   tps_table_store_set_snapshot_lsn (options->tables, manifest->end_lsn);
   return manifest->table_pushes.name == NULL
-         || tps_push_file_read (tps_table_store_get_pushes (options->tables), options->disk, folder,
-                                &manifest->table_pushes, pace, error);
+         || read_push_file (options->tables->pushes, options->disk, folder, &manifest->table_pushes,
+                            pace, error);
 }
 
 static gboolean
@@ -390,18 +697,15 @@ restore_model (const TpsSnapshotOptions *options, const gchar *folder, const Tps
   if (!manifest->has_model)
     return TRUE;
   if (options->model == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s: the snapshot is of a server that updates a model, and this one does not",
-                   folder);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s: the snapshot is of a server that updates a model, and this one does not",
+                     folder);
   ok = tps_model_files_read (&capture, options->disk, folder, &manifest->model, pace, error)
        && tps_model_server_restore (options->model, &capture, error);
   tps_model_capture_clear (&capture);
   return ok
-         && tps_push_file_read (tps_model_server_get_pushes (options->model), options->disk, folder,
-                                &manifest->model.pushes, pace, error);
+         && read_push_file (tps_model_server_get_pushes (options->model), options->disk, folder,
+                            &manifest->model.pushes, pace, error);
 }
 
 /* `manifest` must be initialised and empty. */
@@ -461,12 +765,9 @@ tps_snapshot_locate (TpsDisk *disk, const gchar *path, TpsSnapshotInfo *info, GE
   if (folder == NULL || !tps_manifest_read (&manifest, disk, folder, error))
     return NULL;
   if (manifest.end_lsn > TPS_MAX_COUNT / 2)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-                   "snapshot %s: end_lsn %" G_GINT64_FORMAT " is above 2^61", folder,
-                   manifest.end_lsn);
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_ABORTED,
+                          "snapshot %s: end_lsn %" G_GINT64_FORMAT " is above 2^61", folder,
+                          manifest.end_lsn);
   set_info (info, name, &manifest);
   return g_steal_pointer (&folder);
 }

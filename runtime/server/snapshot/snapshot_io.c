@@ -19,8 +19,7 @@ tps_snapshot_pace (TpsSnapshotPace *pace, gsize n_bytes, GError **error)
     }
   if (options->is_cancelled == NULL || !options->is_cancelled (options->user_data))
     return TRUE;
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_ABORTED, "the snapshot was cancelled");
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED, "the snapshot was cancelled");
 }
 
 void
@@ -36,16 +35,15 @@ gboolean
 tps_snapshot_check_file (TpsSafetensorsReader *reader, const TpsManifestFile *file, GError **error)
 {
   guint64 n_bytes = tps_safetensors_reader_get_n_bytes (reader);
-  guint32 crc32c = tps_safetensors_reader_get_header_crc32c (reader);
+  guint32 crc32c = reader->header_crc32c;
 
   if (n_bytes == file->n_bytes && crc32c == file->header_crc32c)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-               "%s: %" G_GUINT64_FORMAT " bytes with a header of CRC32C %08x; the manifest says "
-               "%" G_GUINT64_FORMAT " bytes and %08x",
-               tps_safetensors_reader_get_path (reader), n_bytes, crc32c, file->n_bytes,
-               file->header_crc32c);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED,
+                   "%s: %" G_GUINT64_FORMAT
+                   " bytes with a header of CRC32C %08x; the manifest says "
+                   "%" G_GUINT64_FORMAT " bytes and %08x",
+                   reader->path, n_bytes, crc32c, file->n_bytes, file->header_crc32c);
 }
 
 TpsSafetensorsReader *

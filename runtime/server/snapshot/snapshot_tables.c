@@ -150,11 +150,8 @@ tps_snapshot_tables_list_files (const TpsSnapshotTables *tables, const gchar *na
           return NULL;
     }
   if (files->len == 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
-                   "table %s: it is not in any of the snapshots", name);
-      return NULL;
-    }
+    return tps_fail_null (error, TPS_ERROR_NOT_FOUND, "table %s: it is not in any of the snapshots",
+                          name);
   g_ptr_array_add (files, NULL);
   return (GStrv) g_ptr_array_free (g_steal_pointer (&files), FALSE);
 }
@@ -174,9 +171,8 @@ check_empty (TpsDisk *disk, const gchar *to, GError **error)
     return FALSE;
   if (names[0] == NULL)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-               "%s: it contains %s already; choose another folder", to, names[0]);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ALREADY_EXISTS,
+                   "%s: it contains %s already; choose another folder", to, names[0]);
 }
 
 static gboolean
@@ -201,8 +197,8 @@ static gboolean
 import_all (TpsDisk *disk, const gchar *const *paths, guint n_paths, TpsTableStore *store,
             GError **error)
 {
-  g_autoptr (TpsSnapshotTables) found = tps_snapshot_tables_new (
-      disk, paths, n_paths, tps_table_store_get_budget (store), error);
+  g_autoptr (TpsSnapshotTables)
+      found = tps_snapshot_tables_new (disk, paths, n_paths, store->budget, error);
 
   if (found == NULL)
     return FALSE;

@@ -86,15 +86,6 @@ tps_optimizer_spec_read_json (TpsJsonReader *json, TpsOptimizerSpec *spec)
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 static void
-append_initializer (GString *json, const TpsInitializer *initializer)
-{
-  g_string_append_printf (json, "{\"kind\":%d,\"seed\":%" G_GINT64_FORMAT, (gint) initializer->kind,
-                          initializer->seed);
-  append_numbers (json, initializer, initializer_numbers, G_N_ELEMENTS (initializer_numbers));
-  g_string_append_c (json, '}');
-}
-
-static void
 read_initializer (TpsJsonReader *json, GString *key, TpsInitializer *initializer)
 {
   clear_numbers (initializer, initializer_numbers, G_N_ELEMENTS (initializer_numbers));
@@ -107,16 +98,6 @@ read_initializer (TpsJsonReader *json, GString *key, TpsInitializer *initializer
     else if (!read_number (json, key->str, initializer, initializer_numbers,
                            G_N_ELEMENTS (initializer_numbers)))
       tps_json_fail (json, "an initializer with an unknown member");
-}
-
-static void
-append_shard (GString *json, const TpsShard *shard)
-{
-  g_string_append_printf (
-      json,
-      "{\"kind\":%d,\"rows\":%" G_GINT64_FORMAT ",\"first_row\":%" G_GINT64_FORMAT
-      ",\"n_rows\":%" G_GINT64_FORMAT ",\"index\":%d,\"count\":%d}",
-      (gint) shard->kind, shard->rows, shard->first_row, shard->n_rows, shard->index, shard->count);
 }
 
 /* Refuses values that are not possible for this kind of shard. */
@@ -171,9 +152,18 @@ tps_table_spec_append_json (GString *json, const TpsTableSpec *spec)
   if (spec->rounding == TPS_ROUNDING_STOCHASTIC)
     g_string_append_printf (json, ",\"rounding\":%d", (gint) spec->rounding);
   g_string_append (json, ",\"shard\":");
-  append_shard (json, &spec->shard);
+  g_string_append_printf (json,
+                          "{\"kind\":%d,\"rows\":%" G_GINT64_FORMAT
+                          ",\"first_row\":%" G_GINT64_FORMAT ",\"n_rows\":%" G_GINT64_FORMAT
+                          ",\"index\":%d,\"count\":%d}",
+                          (gint) spec->shard.kind, spec->shard.rows, spec->shard.first_row,
+                          spec->shard.n_rows, spec->shard.index, spec->shard.count);
   g_string_append (json, ",\"initializer\":");
-  append_initializer (json, &spec->initializer);
+  g_string_append_printf (json, "{\"kind\":%d,\"seed\":%" G_GINT64_FORMAT,
+                          (gint) spec->initializer.kind, spec->initializer.seed);
+  append_numbers (json, &spec->initializer, initializer_numbers,
+                  G_N_ELEMENTS (initializer_numbers));
+  g_string_append_c (json, '}');
   g_string_append (json, ",\"optimizer\":");
   tps_optimizer_spec_append_json (json, &spec->optimizer);
   g_string_append_printf (json, ",\"durability\":%d,\"place\":", (gint) spec->durability);
@@ -192,14 +182,6 @@ read_text (TpsJsonReader *json, GString *text, gchar **to)
   tps_json_read_string (json, text);
   g_free (*to);
   *to = g_strdup (text->str);
-}
-
-static void
-read_place (TpsJsonReader *json, GString *text, TpsTablePlace *place)
-{
-  tps_json_read_string (json, text);
-  if (json->problem == NULL && !tps_table_place_parse (text->str, place))
-    tps_json_fail (json, "an invalid place");
 }
 
 void
@@ -228,7 +210,11 @@ tps_table_spec_read_json (TpsJsonReader *json, TpsTableSpec *spec)
     else if (g_str_equal (key->str, "optimizer"))
       tps_optimizer_spec_read_json (json, &spec->optimizer);
     else if (g_str_equal (key->str, "place"))
-      read_place (json, key, &spec->place);
+      {
+        tps_json_read_string (json, key);
+        if (json->problem == NULL && !tps_table_place_parse (key->str, &spec->place))
+          tps_json_fail (json, "an invalid place");
+      }
     else
       tps_json_fail (json, "a table with an unknown member");
   g_string_free (key, TRUE);

@@ -276,10 +276,9 @@ provide_pieces (Writing *writing, GError **error)
   if (writing->copy.rows != NULL && writing->copy.state != NULL && writing->copy.lsns != NULL
       && writing->columns != NULL && writing->ids != NULL)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "table %s: no memory for a snapshot of %" G_GSIZE_FORMAT " rows at a time",
-               table->spec.name, n);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "table %s: no memory for a snapshot of %" G_GSIZE_FORMAT " rows at a time",
+                   table->spec.name, n);
 }
 
 static void
@@ -359,11 +358,8 @@ read_columns (TpsTable *table, TpsSafetensorsReader *file, const TpsSafetensor *
   TpsSafetensorStream stream;
 
   if (piece == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "table %s: no memory to read its state", table->spec.name);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED, "table %s: no memory to read its state",
+                     table->spec.name);
   tps_safetensor_stream_init (&stream, file, tensor);
   for (gsize slot = 0, n; slot < n_rows; slot += n)
     {
@@ -475,13 +471,9 @@ read_slots (Reading *reading, gsize n, GError **error)
       gint64 slot = row >= 0 && row < shard->rows ? tps_shard_get_slot (shard, row) : -1;
 
       if (slot < 0 || slot >= shard->n_rows)
-        {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-                       "%s: row %" G_GINT64_FORMAT " is not in the shard of table %s",
-                       tps_safetensors_reader_get_path (reading->ids.reader), row,
-                       reading->table->spec.name);
-          return FALSE;
-        }
+        return tps_fail (error, TPS_ERROR_ABORTED,
+                         "%s: row %" G_GINT64_FORMAT " is not in the shard of table %s",
+                         reading->ids.reader->path, row, reading->table->spec.name);
       reading->slots[i] = slot;
     }
   return TRUE;
@@ -535,11 +527,8 @@ read_pieces (Reading *reading, gint64 n_rows, TpsSnapshotPace *pace, GError **er
   g_autofree guint8 *piece = g_try_malloc (max_rows * row_bytes);
 
   if (slots == NULL || piece == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "table %s: no memory to read an increment", table->spec.name);
-      return FALSE;
-    }
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                     "table %s: no memory to read an increment", table->spec.name);
   reading->slots = slots;
   reading->piece = piece;
   for (gint64 at = 0; at < n_rows; at += (gint64) max_rows)

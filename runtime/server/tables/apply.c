@@ -114,7 +114,7 @@ open_rows (TpsApply *apply, GError **error)
       || !check_n_rows (open->table, push, error)
       || !check_values (open->table, push->indices, push->values, error)
       || !tps_table_slots_init (&open->slots, open->table, push->indices, "indices",
-                                tps_table_store_get_scratch (apply->store), error))
+                                apply->store->scratch, error))
     return FALSE;
   open->bags = (TpsTableBags) {
     .table = open->table,
@@ -257,7 +257,7 @@ provide_lists (TpsApply *apply, TpsApplyPart ***sorted, GError **error)
   gsize tables = tps_scratch_reserve (lists, n, sizeof apply->tables[0]);
   gsize pointers = tps_scratch_reserve (lists, n, sizeof (gpointer));
 
-  if (!tps_scratch_provide (lists, tps_table_store_get_scratch (apply->store), "gradients", error))
+  if (!tps_scratch_provide (lists, apply->store->scratch, "gradients", error))
     return FALSE;
   apply->parts = tps_scratch_at (lists, parts);
   memset (apply->parts, 0, n * sizeof apply->parts[0]);
@@ -287,7 +287,7 @@ provide_scratch (TpsApply *apply, GError **error)
   for (guint i = 0; i < TPS_N_ROW_STORES; i++)
     if (apply->n_in[i] > 0)
       tps_row_stores[i]->reserve (apply);
-  return tps_scratch_provide (&apply->scratch, tps_table_store_get_scratch (apply->store),
+  return tps_scratch_provide (&apply->scratch, apply->store->scratch,
                               apply->push->table != NULL ? "values" : "gradients", error);
 }
 
@@ -320,15 +320,6 @@ apply_init (TpsApply *apply, TpsTableStore *store, const TpsTablePush *push, GEr
   return TRUE;
 }
 
-static void
-apply_clear (TpsApply *apply)
-{
-  for (guint i = 0; apply->parts != NULL && i < apply->n_parts; i++)
-    tps_open_query_clear (&apply->parts[i].open);
-  tps_scratch_clear (&apply->scratch);
-  tps_scratch_clear (&apply->lists);
-}
-
 /* Returns TRUE if the push may run while the previous push still runs: it is one short step in the
  * host's memory. */
 static gboolean
@@ -337,14 +328,6 @@ may_follow (const TpsApply *apply)
   const TpsApplyStep *step = &apply->steps[0];
 
   return apply->n_steps == 1 && !step->is_left_out && step->table->row_store->may_follow (step);
-}
-
-/* Marks all tables of a row store: they do not take their steps. */
-static void
-skip (TpsApply *apply, const TpsRowStore *rows)
-{
-  for (guint s = 0; s < apply->n_steps; s++)
-    apply->tables[s].is_skipped |= apply->steps[s].table->row_store == rows;
 }
 
 /* Takes the steps of command `lsn`. Errors, only for tables on devices: DEVICE_LOST,
@@ -364,7 +347,8 @@ apply_run (TpsApply *apply, gint64 lsn, GError **error)
       if (ok)
         ok = tps_row_stores[i]->run (apply, lsn, error);
       else
-        skip (apply, tps_row_stores[i]);
+        for (guint s = 0; s < apply->n_steps; s++)
+          apply->tables[s].is_skipped |= apply->steps[s].table->row_store == tps_row_stores[i];
     }
   return ok;
 }
@@ -381,16 +365,6 @@ get_steps (const TpsCommandTable *tables, guint n_tables)
     if (!tables[i].is_skipped)
       steps |= G_GINT64_CONSTANT (1) << MIN (i, LAST_STEP);
   return steps;
-}
-
-static void
-hash_rows (TpsPushHash *hash, const TpsTablePush *push)
-{
-  tps_push_hash_add_string (hash, push->is_assignment ? "assign_rows" : "apply_row_gradients");
-  tps_push_hash_add_string (hash, push->table);
-  tps_push_hash_add_i64 (hash, push->is_assignment ? push->as_of_lsn : push->n_rows);
-  tps_push_hash_add_tensor (hash, push->indices);
-  tps_push_hash_add_tensor (hash, push->values);
 }
 
 static void
@@ -416,7 +390,13 @@ digest_of (const TpsTablePush *push)
   TpsPushHash *hash = tps_push_hash_new ();
 
   if (push->table != NULL)
-    hash_rows (hash, push);
+    {
+      tps_push_hash_add_string (hash, push->is_assignment ? "assign_rows" : "apply_row_gradients");
+      tps_push_hash_add_string (hash, push->table);
+      tps_push_hash_add_i64 (hash, push->is_assignment ? push->as_of_lsn : push->n_rows);
+      tps_push_hash_add_tensor (hash, push->indices);
+      tps_push_hash_add_tensor (hash, push->values);
+    }
   else
     hash_bags (hash, push);
   return tps_push_hash_end (hash);
@@ -452,25 +432,21 @@ set_partial_error (Push *push, gint64 steps)
       request->sequence, request->client, names->str);
 }
 
-static void
-leave_window (Push *push)
-{
-  TpsPushWindow *window = tps_table_store_get_pushes (push->store);
-  const TpsTablePush *request = &push->push;
-
-  if (push->error == NULL || push->steps != 0)
-    tps_push_window_end (window, request->client, request->sequence, push->steps,
-                         push->command.lsn);
-  else
-    tps_push_window_fail (window, request->client, request->sequence, push->error);
-}
-
 /* Ends a push whose `apply` is not initialised, or has been cleared. */
 static void
 end_unprepared (Push *push)
 {
   if (push->push.client != NULL)
-    leave_window (push);
+    {
+      TpsPushWindow *window = push->store->pushes;
+      const TpsTablePush *request = &push->push;
+
+      if (push->error == NULL || push->steps != 0)
+        tps_push_window_end (window, request->client, request->sequence, push->steps,
+                             push->command.lsn);
+      else
+        tps_push_window_fail (window, request->client, request->sequence, push->error);
+    }
   push->done (push->user_data, push->error);
   g_clear_error (&push->error);
   g_free (push);
@@ -502,7 +478,10 @@ end_push (Push *push)
     count_push (push);
   else if (push->steps != 0 && push->push.client != NULL)
     set_partial_error (push, push->steps);
-  apply_clear (&push->apply);
+  for (guint i = 0; push->apply.parts != NULL && i < push->apply.n_parts; i++)
+    tps_open_query_clear (&push->apply.parts[i].open);
+  tps_scratch_clear (&push->apply.scratch);
+  tps_scratch_clear (&push->apply.lists);
   end_unprepared (push);
 }
 
@@ -520,7 +499,7 @@ run_push (TpsOrdered *ordered)
   push->command.has_failed = !apply_run (&push->apply, push->command.lsn, &push->error);
   if (push->command.has_failed)
     push->steps = get_steps (push->apply.tables, push->apply.n_steps);
-  if (tps_sequencer_has_observer (tps_table_store_get_sequencer (push->store)))
+  if (tps_sequencer_has_observer (push->store->sequencer))
     tps_phases_enter_long (push->push.phases, TPS_PHASE_WAIT);
 }
 
@@ -588,7 +567,7 @@ admit (Push *push)
     .refused = push_refused,
     .ended = push_ended,
   };
-  tps_sequencer_run (tps_table_store_get_sequencer (push->store), &push->ordered);
+  tps_sequencer_run (push->store->sequencer, &push->ordered);
 }
 
 static gsize
@@ -612,7 +591,7 @@ count_bytes (const TpsTablePush *push)
 static void
 prepare (Push *push)
 {
-  TpsSequencer *sequencer = tps_table_store_get_sequencer (push->store);
+  TpsSequencer *sequencer = push->store->sequencer;
   gboolean may_admit = tps_sequencer_may_admit (sequencer, count_bytes (&push->push), &push->error);
 
   if (!may_admit)
@@ -652,16 +631,6 @@ answer (Push *push)
   g_free (push);
 }
 
-static void
-answer_unavailable (Push *push)
-{
-  g_set_error (&push->error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-               "push %" G_GINT64_FORMAT " of client %s is being applied, and this server cannot "
-               "wait: it serves one connection at a time",
-               push->push.sequence, push->push.client);
-  answer (push);
-}
-
 /* Returns the earliest incarnation of the tables that the push names; 0 if one of them does not
  * exist. */
 static gint64
@@ -683,7 +652,7 @@ find_incarnation (TpsTableStore *store, const TpsTablePush *push)
 static TpsPushVerdict
 begin_in_window (Push *push, gint64 *steps)
 {
-  TpsPushWindow *window = tps_table_store_get_pushes (push->store);
+  TpsPushWindow *window = push->store->pushes;
   TpsPushRequest request = {
     .client = push->push.client,
     .sequence = push->push.sequence,
@@ -719,7 +688,14 @@ enter_window (Push *push)
     case TPS_PUSH_RUNNING:
       /* A push that may wait may already have been answered and freed. */
       if (!may_wait)
-        answer_unavailable (push);
+        {
+          g_set_error (&push->error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                       "push %" G_GINT64_FORMAT
+                       " of client %s is being applied, and this server cannot "
+                       "wait: it serves one connection at a time",
+                       push->push.sequence, push->push.client);
+          answer (push);
+        }
       break;
     case TPS_PUSH_REPEAT:
       if (steps != 0)
@@ -789,37 +765,7 @@ tps_table_store_apply_bags (TpsTableStore *store, const TpsBagGradient *gradient
 static gboolean
 is_in_snapshot (TpsTableStore *store, const TpsCommand *command)
 {
-  return command->lsn <= tps_table_store_get_snapshot_lsn (store);
-}
-
-static gboolean
-fail_missing (const gchar *table, const TpsCommand *command, GError **error)
-{
-  return tps_fail (error, TPS_ERROR_NOT_FOUND,
-                   "record %" G_GINT64_FORMAT
-                   ": table %s does not exist, or has a different incarnation",
-                   command->lsn, table);
-}
-
-static gboolean
-replay_create (TpsTableStore *store, const TpsCommand *command, GError **error)
-{
-  gint64 present = tps_table_store_get_incarnation (store, command->create->name);
-
-  if (present >= command->lsn && is_in_snapshot (store, command))
-    return TRUE;
-  return tps_table_store_create (store, command->create, error);
-}
-
-static gboolean
-replay_drop (TpsTableStore *store, const TpsCommand *command, GError **error)
-{
-  gint64 present = tps_table_store_get_incarnation (store, command->drop);
-
-  TPS_PLANT ("drop-not-replayed", return TRUE);
-  if ((present == 0 || present > command->lsn) && is_in_snapshot (store, command))
-    return TRUE;
-  return tps_table_store_drop (store, command->drop, error);
+  return command->lsn <= store->snapshot_lsn;
 }
 
 /* Sets `dropped` to a set of the names of the record's tables that were dropped later; NULL if all
@@ -835,7 +781,10 @@ find_dropped (TpsTableStore *store, const TpsCommand *command, GHashTable **drop
       if (tps_table_store_get_incarnation (store, table->name) == table->incarnation)
         continue;
       if (!is_in_snapshot (store, command))
-        return fail_missing (table->name, command, error);
+        return tps_fail (error, TPS_ERROR_NOT_FOUND,
+                         "record %" G_GINT64_FORMAT
+                         ": table %s does not exist, or has a different incarnation",
+                         command->lsn, table->name);
       if (*dropped == NULL)
         *dropped = g_hash_table_new (g_str_hash, g_str_equal);
       g_hash_table_add (*dropped, (gpointer) (guintptr) table->name);
@@ -894,7 +843,7 @@ push_rest (TpsTableStore *store, const TpsCommand *record, GHashTable *dropped, 
 static gboolean
 remember_id (TpsTableStore *store, const TpsCommand *record, gint64 steps, GError **error)
 {
-  TpsPushWindow *window = tps_table_store_get_pushes (store);
+  TpsPushWindow *window = store->pushes;
   TpsPushRequest request = { .client = record->id.client,
                              .sequence = record->id.sequence,
                              .digest = &record->id.digest,
@@ -934,9 +883,22 @@ replay (TpsTableStore *store, const TpsCommand *command, GError **error)
   switch (command->kind)
     {
     case TPS_COMMAND_CREATE_TABLE:
-      return replay_create (store, command, error);
+      {
+        gint64 present = tps_table_store_get_incarnation (store, command->create->name);
+
+        if (present >= command->lsn && is_in_snapshot (store, command))
+          return TRUE;
+        return tps_table_store_create (store, command->create, error);
+      }
     case TPS_COMMAND_DROP_TABLE:
-      return replay_drop (store, command, error);
+      {
+        gint64 present = tps_table_store_get_incarnation (store, command->drop);
+
+        TPS_PLANT ("drop-not-replayed", return TRUE);
+        if ((present == 0 || present > command->lsn) && is_in_snapshot (store, command))
+          return TRUE;
+        return tps_table_store_drop (store, command->drop, error);
+      }
     case TPS_COMMAND_APPLY_ROWS:
     case TPS_COMMAND_ASSIGN_ROWS:
     case TPS_COMMAND_APPLY_BAGS:
@@ -953,7 +915,7 @@ replay (TpsTableStore *store, const TpsCommand *command, GError **error)
 gboolean
 tps_table_store_replay (TpsTableStore *store, const TpsCommand *command, GError **error)
 {
-  TpsSequencer *sequencer = tps_table_store_get_sequencer (store);
+  TpsSequencer *sequencer = store->sequencer;
 
   /* The replayed command gets the LSN of its record. If the record is left out, no command gets the
    * LSN, so it is set again at the end. */

@@ -58,11 +58,4 @@ typedef struct TpsApply
   gsize on_devices;        /* an offset in the scratch: TpsDeviceGradient [n_parts] */
 } TpsApply;
 
-/* Returns the number of values of the part's gradient. */
-static inline gsize
-tps_apply_part_count_cells (const TpsApplyPart *part)
-{
-  return part->open.bags.n_bags * part->open.table->dim;
-}
-
 G_END_DECLS

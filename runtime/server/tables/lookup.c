@@ -164,7 +164,7 @@ provide_queries (TpsLookup *lookup, GError **error)
   gsize queries = tps_scratch_reserve (scratch, lookup->n_queries, sizeof lookup->queries[0]);
   gsize on_devices = tps_scratch_reserve (scratch, lookup->n_queries, sizeof lookup->on_devices[0]);
 
-  if (!tps_scratch_provide (scratch, tps_table_store_get_scratch (lookup->store), "queries", error))
+  if (!tps_scratch_provide (scratch, lookup->store->scratch, "queries", error))
     return FALSE;
   lookup->queries = tps_scratch_at (scratch, queries);
   lookup->on_devices = tps_scratch_at (scratch, on_devices);
@@ -190,24 +190,21 @@ open_all (TpsLookup *lookup, const TpsBagQuery *queries, TpsTensor *outputs, GEr
 }
 
 static void
-count_lookup (const TpsOpenQuery *open, gint64 duration_ns)
-{
-  const TpsTableWork work = {
-    .n_rows = open->bags.n_indices,
-    .n_bytes = open->bags.n_bags * open->table->dim * sizeof (gfloat),
-    .duration_ns = duration_ns,
-  };
-
-  tps_table_numbers_add_lookup (open->table->numbers, &work);
-}
-
-static void
 count_lookups (const TpsLookup *lookup, gint64 began_ns)
 {
   gint64 duration_ns = tps_table_store_get_elapsed_ns (began_ns);
 
   for (guint i = 0; i < lookup->n_queries; i++)
-    count_lookup (&lookup->queries[i].open, duration_ns);
+    {
+      const TpsTableWork work = {
+        .n_rows = lookup->queries[i].open.bags.n_indices,
+        .n_bytes = lookup->queries[i].open.bags.n_bags * lookup->queries[i].open.table->dim
+                   * sizeof (gfloat),
+        .duration_ns = duration_ns,
+      };
+
+      tps_table_numbers_add_lookup (lookup->queries[i].open.table->numbers, &work);
+    }
 }
 
 gboolean
@@ -276,8 +273,7 @@ allocate_lsns (TpsTensor *lsns, TpsTableStore *store, gint64 n_rows, GError **er
 
   if (!tps_shape_init (&shape, TPS_DTYPE_INT64, 1, &n_rows, "lsns", error))
     return FALSE;
-  buffer = tps_buffer_pool_get (tps_table_store_get_answers (store), tps_shape_n_bytes (&shape),
-                                error);
+  buffer = tps_buffer_pool_get (store->answers, tps_shape_n_bytes (&shape), error);
   if (buffer == NULL)
     return FALSE;
   tps_tensor_init_take (lsns, &shape, buffer, 0);
@@ -342,8 +338,7 @@ tps_table_store_lookup_rows_for (TpsTableStore *store, const TpsTableLookup *req
   found = tps_table_store_ref_table (store, table, error);
   if (found == NULL || (lsns != NULL && !check_lsns (found, error)))
     return FALSE;
-  ok = tps_table_slots_init (&slots, found, indices, "indices", tps_table_store_get_scratch (store),
-                             error)
+  ok = tps_table_slots_init (&slots, found, indices, "indices", store->scratch, error)
        && read_rows (store, request->place, found, &slots, (gsize) indices.shape.dims[0], rows,
                      lsns, error);
   tps_table_slots_clear (&slots);

@@ -119,16 +119,15 @@ cut (TpsLookup *lookup, TpsWorkerPool *workers)
 static gboolean
 begin_lookup (TpsLookup *lookup, GError **error)
 {
-  cut (lookup, tps_table_store_get_workers (lookup->store));
-  return tps_scratch_provide (&lookup->stages, tps_table_store_get_scratch (lookup->store),
-                              "queries", error);
+  cut (lookup, lookup->store->workers);
+  return tps_scratch_provide (&lookup->stages, lookup->store->scratch, "queries", error);
 }
 
 static gboolean
 end_lookup (TpsLookup *lookup, G_GNUC_UNUSED GError **error)
 {
-  tps_parallel_run (lookup->is_shared ? tps_table_store_get_workers (lookup->store) : NULL,
-                    lookup->n_parts, pool_part, lookup);
+  tps_parallel_run (lookup->is_shared ? lookup->store->workers : NULL, lookup->n_parts, pool_part,
+                    lookup);
   return TRUE;
 }
 
@@ -153,7 +152,7 @@ static gboolean
 read_rows (TpsTableStore *store, TpsTable *table, const TpsTableSlots *slots, TpsTensor *rows,
            TpsTensor *lsns, G_GNUC_UNUSED GError **error)
 {
-  TpsWorkerPool *workers = tps_table_store_get_workers (store);
+  TpsWorkerPool *workers = store->workers;
   RowsCall call = {
     .table = table,
     .slots = slots,
@@ -180,8 +179,9 @@ reserve (TpsApply *apply)
       TpsApplyPart *part = &apply->parts[i];
 
       if (is_mine (part->open.table) && part->open.bags.pooling == TPS_POOLING_MEAN)
-        part->place_of_scaled = tps_scratch_reserve (
-            &apply->scratch, tps_apply_part_count_cells (part), sizeof part->scaled[0]);
+        part->place_of_scaled = tps_scratch_reserve (&apply->scratch,
+                                                     part->open.bags.n_bags * part->open.table->dim,
+                                                     sizeof part->scaled[0]);
     }
   for (guint s = 0; s < apply->n_steps; s++)
     {
@@ -189,8 +189,7 @@ reserve (TpsApply *apply)
 
       if (is_mine (step->table))
         tps_table_step_reserve (&step->host, &apply->scratch, step->table, apply->parts[0].dtype,
-                                step->n_contributions, step->has_weights,
-                                tps_table_store_get_workers (apply->store));
+                                step->n_contributions, step->has_weights, apply->store->workers);
     }
 }
 
@@ -274,20 +273,14 @@ may_follow (const TpsApplyStep *step)
   return tps_table_step_is_short (&step->host);
 }
 
-/* Returns the turn if the step may run in parallel with its neighbours, otherwise NULL. */
-static const TpsTurn *
-turn_beside_others (const TpsTurn *turn)
-{
-  return turn->ordered->may_follow ? turn : NULL;
-}
-
 static gboolean
 run_push (TpsApply *apply, gint64 lsn, G_GNUC_UNUSED GError **error)
 {
   for (guint s = 0; s < apply->n_steps; s++)
     if (is_mine (apply->steps[s].table) && !apply->tables[s].is_skipped)
-      tps_table_step_run (&apply->steps[s].host, lsn, turn_beside_others (&apply->turns[s]),
-                          tps_table_store_get_workers (apply->store));
+      tps_table_step_run (&apply->steps[s].host, lsn,
+                          apply->turns[s].ordered->may_follow ? &apply->turns[s] : NULL,
+                          apply->store->workers);
   return TRUE;
 }
 
@@ -300,7 +293,7 @@ estimate (const TpsTable *table, gsize n_rows, gsize n_outputs)
 static TpsBufferPool *
 get_answers (TpsTableStore *store, G_GNUC_UNUSED const TpsTable *table)
 {
-  return tps_table_store_get_answers (store);
+  return store->answers;
 }
 
 static gboolean

@@ -142,8 +142,8 @@ tps_open_query_init (TpsOpenQuery *open, TpsTableStore *store, const TpsBagQuery
       return FALSE;
     }
   where = g_strconcat (what, ".indices", NULL);
-  if (!tps_table_slots_init (&open->slots, open->table, query->indices, where,
-                             tps_table_store_get_scratch (store), error))
+  if (!tps_table_slots_init (&open->slots, open->table, query->indices, where, store->scratch,
+                             error))
     return FALSE;
   open->bags = (TpsTableBags) {
     .table = open->table,
@@ -169,7 +169,7 @@ gboolean
 tps_table_store_count_rows (TpsTableStore *store, const TpsTableBags *bags, gsize *n_bytes,
                             GError **error)
 {
-  gsize max_bytes = tps_table_store_get_max_row_bytes_of_call (store);
+  gsize max_bytes = store->max_row_bytes_of_call;
   gsize row_bytes = bags->table->dim * tps_dtype_size (bags->table->spec.dtype);
   gsize n_more;
 

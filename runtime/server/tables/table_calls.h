@@ -15,16 +15,8 @@ G_BEGIN_DECLS
 /* Returns a reference to the table, which the caller must release with tps_table_unref(). Errors:
  * TPS_ERROR_NOT_FOUND, naming the table. */
 TpsTable *tps_table_store_ref_table (TpsTableStore *store, const gchar *table, GError **error);
-/* Return the workers (may be NULL) and the pool for answers in the host's memory, borrowed. */
-TpsWorkerPool *tps_table_store_get_workers (TpsTableStore *store);
-TpsBufferPool *tps_table_store_get_answers (TpsTableStore *store);
 /* Returns the LSN of the creation of the table; 0 if it does not exist. `name` may be NULL. */
 gint64 tps_table_store_get_incarnation (TpsTableStore *store, const gchar *name);
-/* Returns the pool for the temporary space of lookups and pushes, borrowed. */
-TpsBufferPool *tps_table_store_get_scratch (TpsTableStore *store);
-
-/* Returns the limit of TpsTableStoreOptions.max_row_bytes_of_call. */
-gsize tps_table_store_get_max_row_bytes_of_call (TpsTableStore *store);
 
 /* The slots of ids: the slot of id i is slots[i] - base. `owned` is NULL if `slots` are the ids
  * themselves. */

@@ -15,13 +15,6 @@ G_BEGIN_DECLS
  * any. */
 GPtrArray *tps_table_store_ref_tables (TpsTableStore *store);
 
-/* Returns TRUE if tables in the host's memory keep the LSN of each row. */
-gboolean tps_table_store_keeps_row_lsns (TpsTableStore *store);
-
-/* Return parts of the store, borrowed. */
-TpsPushWindow *tps_table_store_get_pushes (TpsTableStore *store);
-TpsSequencer *tps_table_store_get_sequencer (TpsTableStore *store);
-TpsBudget *tps_table_store_get_budget (TpsTableStore *store); /* of tables in the host's memory */
 
 /* Makes a table of a resolved specification in the host's memory, with rows and state of 0. The
  * caller owns the only reference. It must fill the table, set its incarnation, number of steps and
@@ -76,9 +69,8 @@ gboolean tps_table_store_begin_import (TpsTableStore *store, const gchar *name, 
 gboolean tps_table_store_admit_import (TpsTableStore *store, TpsTable *table, GError **error);
 void tps_table_store_end_import (TpsTableStore *store, const gchar *name, TpsTable *table);
 
-/* Set and return the LSN up to which the restored snapshot may contain effects of commands; 0 = no
+/* Sets the LSN up to which the restored snapshot may contain effects of commands; 0 = no
  * snapshot was restored. It must be set before records are replayed. */
 void tps_table_store_set_snapshot_lsn (TpsTableStore *store, gint64 lsn);
-gint64 tps_table_store_get_snapshot_lsn (TpsTableStore *store);
 
 G_END_DECLS

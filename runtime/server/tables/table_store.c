@@ -20,7 +20,7 @@
 #include "runtime/server/tables/table_calls.h"
 #include "runtime/server/tables/table_snapshot.h"
 #include "runtime/base/error.h"
-#include "runtime/base/host_memory.h"
+#include "runtime/machine/machine.h"
 #include "runtime/base/name_hash.h"
 #include "runtime/base/outcome.h"
 #include "runtime/base/planted_bug.h"
@@ -29,41 +29,6 @@
 
 /* The place of tables in the host's memory, as specifications name it. */
 #define HOST "cpu"
-
-struct TpsTableStore
-{
-  TpsBudget *budget;         /* of tables in the host's memory */
-  TpsBudget *device_budget;  /* of tables on devices; has no limit and only counts */
-  TpsBudget *scratch_budget; /* of lookups and pushes */
-  TpsBudget *answer_budget;
-  TpsBudget *kept_budget; /* of memory kept for reuse; NULL = it is not charged */
-  TpsQuotas *quotas;      /* NULL = tables have no tenants */
-  TpsCounters *counters;  /* NULL = nothing is counted */
-  TpsSequencer *sequencer;
-  gboolean owns_sequencer;
-  TpsPushWindow *pushes;
-  TpsBufferPool *answers; /* of tables in the host's memory */
-  TpsBufferPool *scratch;
-  TpsWorkerPool *workers;
-  TpsTablePlace place; /* of tables whose specification has none */
-  TpsDurability durability;
-  gboolean keeps_row_lsns;
-  gsize max_row_bytes_of_call;
-  /* The restored snapshot may contain effects of commands up to this LSN; 0 = none was restored. */
-  gint64 snapshot_lsn;
-  TpsDevice *(*find_device) (const gchar *name, GError **error);
-
-  TpsMutex making_lock; /* guards `making` and `lanes` */
-  TpsCond made;
-  GHashTable *making; /* a set of names, borrowed from the creating threads */
-  GHashTable *lanes;  /* TpsDevice -> TpsDeviceLanes */
-
-  TpsRwLock tables_lock;
-  GHashTable *tables; /* name, owned by the table -> TpsTable */
-  /* Name -> the TpsTable that is being imported, or NULL before it has an LSN. Changed with both
-   * locks, read with one of them. */
-  GHashTable *importing;
-};
 
 /* A command that creates or drops a table, in the caller's storage. It takes effect when it is
  * admitted. The caller must call finish() after the admission. */
@@ -290,26 +255,6 @@ publish (TpsTableStore *store, TpsTable *table, GError **error)
   return change_finish (&creation, store, error);
 }
 
-/* Removes the name from `making` and wakes the threads that wait for it. */
-static void
-end_making (TpsTableStore *store, const gchar *name)
-{
-  tps_mutex_lock (&store->making_lock);
-  g_hash_table_remove (store->making, name);
-  tps_cond_broadcast (&store->made);
-  tps_mutex_unlock (&store->making_lock);
-}
-
-/* Sets missing fields to the defaults of the store. */
-static void
-fill_in (const TpsTableStore *store, TpsTableSpec *spec)
-{
-  if (spec->place.device[0] == '\0')
-    spec->place = store->place;
-  if (spec->durability == 0)
-    spec->durability = store->durability;
-}
-
 static gboolean
 check_durability (const TpsTableStore *store, const TpsTableSpec *spec, GError **error)
 {
@@ -339,12 +284,18 @@ tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError *
   if (present != NULL)
     return check_same (present, &resolved, error)
            && tps_sequencer_may_admit (store->sequencer, 0, error);
-  fill_in (store, &resolved);
+  if (resolved.place.device[0] == '\0')
+    resolved.place = store->place;
+  if (resolved.durability == 0)
+    resolved.durability = store->durability;
   table = make_table (store, &resolved, FALSE, error);
   if (table != NULL)
     trace_created (&resolved);
   ok = table != NULL && publish (store, table, error);
-  end_making (store, resolved.name);
+  tps_mutex_lock (&store->making_lock);
+  g_hash_table_remove (store->making, resolved.name);
+  tps_cond_broadcast (&store->made);
+  tps_mutex_unlock (&store->making_lock);
   return ok;
 }
 
@@ -577,64 +528,10 @@ tps_table_store_free (TpsTableStore *store)
   g_free (store);
 }
 
-TpsWorkerPool *
-tps_table_store_get_workers (TpsTableStore *store)
-{
-  return store->workers;
-}
-
-TpsBufferPool *
-tps_table_store_get_answers (TpsTableStore *store)
-{
-  return store->answers;
-}
-
-TpsSequencer *
-tps_table_store_get_sequencer (TpsTableStore *store)
-{
-  return store->sequencer;
-}
-
-TpsPushWindow *
-tps_table_store_get_pushes (TpsTableStore *store)
-{
-  return store->pushes;
-}
-
-TpsBufferPool *
-tps_table_store_get_scratch (TpsTableStore *store)
-{
-  return store->scratch;
-}
-
-gsize
-tps_table_store_get_max_row_bytes_of_call (TpsTableStore *store)
-{
-  return store->max_row_bytes_of_call;
-}
-
-gboolean
-tps_table_store_keeps_row_lsns (TpsTableStore *store)
-{
-  return store->keeps_row_lsns;
-}
-
-TpsBudget *
-tps_table_store_get_budget (TpsTableStore *store)
-{
-  return store->budget;
-}
-
 void
 tps_table_store_set_snapshot_lsn (TpsTableStore *store, gint64 lsn)
 {
   store->snapshot_lsn = lsn;
-}
-
-gint64
-tps_table_store_get_snapshot_lsn (TpsTableStore *store)
-{
-  return store->snapshot_lsn;
 }
 
 TpsTable *

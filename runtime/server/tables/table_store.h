@@ -26,6 +26,7 @@
 #include "runtime/base/budget.h"
 #include "runtime/base/counters.h"
 #include "runtime/base/phases.h"
+#include "runtime/base/sync.h"
 #include "runtime/base/worker_pool.h"
 #include "runtime/device/backend.h"
 #include "runtime/embedding/table_spec.h"
@@ -37,7 +38,41 @@
 
 G_BEGIN_DECLS
 
-typedef struct TpsTableStore TpsTableStore;
+/* Fields that `new` sets may be read by users; the others are private to this folder. */
+typedef struct TpsTableStore
+{
+  TpsBudget *budget;         /* of tables in the host's memory */
+  TpsBudget *device_budget;  /* of tables on devices; has no limit and only counts */
+  TpsBudget *scratch_budget; /* of lookups and pushes */
+  TpsBudget *answer_budget;
+  TpsBudget *kept_budget; /* of memory kept for reuse; NULL = it is not charged */
+  TpsQuotas *quotas;      /* NULL = tables have no tenants */
+  TpsCounters *counters;  /* NULL = nothing is counted */
+  TpsSequencer *sequencer;
+  gboolean owns_sequencer;
+  TpsPushWindow *pushes;
+  TpsBufferPool *answers; /* of tables in the host's memory */
+  TpsBufferPool *scratch;
+  TpsWorkerPool *workers;
+  TpsTablePlace place; /* of tables whose specification has none */
+  TpsDurability durability;
+  gboolean keeps_row_lsns;
+  gsize max_row_bytes_of_call;
+  /* The restored snapshot may contain effects of commands up to this LSN; 0 = none was restored. */
+  gint64 snapshot_lsn;
+  TpsDevice *(*find_device) (const gchar *name, GError **error);
+
+  TpsMutex making_lock; /* guards `making` and `lanes` */
+  TpsCond made;
+  GHashTable *making; /* a set of names, borrowed from the creating threads */
+  GHashTable *lanes;  /* TpsDevice -> TpsDeviceLanes */
+
+  TpsRwLock tables_lock;
+  GHashTable *tables; /* name, owned by the table -> TpsTable */
+  /* Name -> the TpsTable that is being imported, or NULL before it has an LSN. Changed with both
+   * locks, read with one of them. */
+  GHashTable *importing;
+} TpsTableStore;
 
 typedef struct
 {

@@ -13,7 +13,7 @@
 #include "plugin/client/stubs.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
-#include "runtime/server/log/log_records.h"
+#include "tests/runtime/server/log/log_records.h"
 #include "tests/integration/durable/countable.h"
 
 namespace thriftps_test {

@@ -46,11 +46,11 @@ TEST_P (SegmentTest, HasWholePagesThatAreThereAndZero)
   struct stat status;
 
   ASSERT_EQ (fstat (fd_, &status), 0);
-  EXPECT_EQ (tps_segment_get_size (segment_), 3 * kPage);
+  EXPECT_EQ (segment_->n_bytes, 3 * kPage);
   EXPECT_EQ (status.st_size, static_cast<off_t> (3 * kPage));
   EXPECT_GE (status.st_blocks * 512, static_cast<blkcnt_t> (3 * kPage));
   for (gsize i = 0; i < 3 * kPage; i++)
-    ASSERT_EQ (tps_segment_get_data (segment_)[i], 0);
+    ASSERT_EQ (segment_->data[i], 0);
   EXPECT_TRUE (fcntl (fd_, F_GETFD) & FD_CLOEXEC);
 }
 
@@ -72,9 +72,9 @@ TEST_P (SegmentTest, ShowsBothSidesTheSameBytes)
   TpsSegment *reader = GetParam () == TPS_SEGMENT_ANSWERS ? peer : segment_;
 
   ASSERT_NE (peer, nullptr);
-  EXPECT_EQ (tps_segment_get_use (peer), GetParam ());
-  memcpy (tps_segment_get_data (writer) + 3 * kPage - 4, "end", 4);
-  EXPECT_STREQ (reinterpret_cast<char *> (tps_segment_get_data (reader)) + 3 * kPage - 4, "end");
+  EXPECT_EQ (peer->use, GetParam ());
+  memcpy (writer->data + 3 * kPage - 4, "end", 4);
+  EXPECT_STREQ (reinterpret_cast<char *> (reader->data) + 3 * kPage - 4, "end");
   tps_segment_free (peer);
 }
 
@@ -82,7 +82,7 @@ TEST_P (SegmentTest, StaysMappedAfterTheDescriptorHasGone)
 {
   close (fd_);
   fd_ = -1;
-  EXPECT_EQ (tps_segment_get_data (segment_)[kPage], 0);
+  EXPECT_EQ (segment_->data[kPage], 0);
 }
 
 TEST_P (SegmentTest, OpensNoFileOfAnotherSize)
@@ -113,7 +113,7 @@ TEST (SegmentOfAnswers, IsReadOnlyForTheReceiverOfTheDescriptor)
   void *reading = mmap (nullptr, kPage, PROT_READ, MAP_SHARED, fd, 0);
   ASSERT_NE (reading, MAP_FAILED);
   EXPECT_EQ (mprotect (reading, kPage, PROT_READ | PROT_WRITE), -1);
-  tps_segment_get_data (segment)[7] = 42;
+  segment->data[7] = 42;
   EXPECT_EQ (static_cast<guint8 *> (reading)[7], 42);
   munmap (reading, kPage);
   close (fd);

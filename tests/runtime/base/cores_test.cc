@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-#include "runtime/base/cores.h"
+#include "runtime/machine/machine.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <thread>
 
-#include "runtime/machine/machine.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/base/host_memory.h"
+#include "runtime/machine/machine.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -30,7 +30,8 @@ protected:
   void
   TearDown () override
   {
-    tps_loaded_library_clear (&loaded);
+    g_ptr_array_unref (loaded.devices);
+    g_free (loaded.summary);
   }
 
   // Loads the library and returns the summary.

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/base/host_memory.h"
+#include "runtime/machine/machine.h"
 #include "tests/runtime/base/readings.h"
 
 namespace thriftps_test {

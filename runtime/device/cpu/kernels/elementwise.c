@@ -72,55 +72,18 @@ CAST_LOOP (i64, bf16, gint64, guint16, convert_f64_to_bf16 (convert_i64_to_f64_o
 CAST_LOOP (i64, i32, gint64, gint32, convert_i64_to_i32 (x))
 CAST_LOOP (i64, i64, gint64, gint64, x)
 
+#define bf16_to_bf16 f16_to_f16 /* copies the bits */
+#define CASTS_FROM(name)                                                        \
+  {                                                                             \
+    [TPS_DTYPE_FLOAT32] = name##_to_f32, [TPS_DTYPE_FLOAT64] = name##_to_f64,   \
+    [TPS_DTYPE_FLOAT16] = name##_to_f16, [TPS_DTYPE_BFLOAT16] = name##_to_bf16, \
+    [TPS_DTYPE_INT32] = name##_to_i32, [TPS_DTYPE_INT64] = name##_to_i64,       \
+  }
+
 static const CastFunc casts[TPS_DTYPE_INT64 + 1][TPS_DTYPE_INT64 + 1] = {
-  [TPS_DTYPE_FLOAT32] = {
-    [TPS_DTYPE_FLOAT32] = f32_to_f32,
-    [TPS_DTYPE_FLOAT64] = f32_to_f64,
-    [TPS_DTYPE_FLOAT16] = f32_to_f16,
-    [TPS_DTYPE_BFLOAT16] = f32_to_bf16,
-    [TPS_DTYPE_INT32] = f32_to_i32,
-    [TPS_DTYPE_INT64] = f32_to_i64,
-  },
-  [TPS_DTYPE_FLOAT64] = {
-    [TPS_DTYPE_FLOAT32] = f64_to_f32,
-    [TPS_DTYPE_FLOAT64] = f64_to_f64,
-    [TPS_DTYPE_FLOAT16] = f64_to_f16,
-    [TPS_DTYPE_BFLOAT16] = f64_to_bf16,
-    [TPS_DTYPE_INT32] = f64_to_i32,
-    [TPS_DTYPE_INT64] = f64_to_i64,
-  },
-  [TPS_DTYPE_FLOAT16] = {
-    [TPS_DTYPE_FLOAT32] = f16_to_f32,
-    [TPS_DTYPE_FLOAT64] = f16_to_f64,
-    [TPS_DTYPE_FLOAT16] = f16_to_f16,
-    [TPS_DTYPE_BFLOAT16] = f16_to_bf16,
-    [TPS_DTYPE_INT32] = f16_to_i32,
-    [TPS_DTYPE_INT64] = f16_to_i64,
-  },
-  [TPS_DTYPE_BFLOAT16] = {
-    [TPS_DTYPE_FLOAT32] = bf16_to_f32,
-    [TPS_DTYPE_FLOAT64] = bf16_to_f64,
-    [TPS_DTYPE_FLOAT16] = bf16_to_f16,
-    [TPS_DTYPE_BFLOAT16] = f16_to_f16, /* copies the bits */
-    [TPS_DTYPE_INT32] = bf16_to_i32,
-    [TPS_DTYPE_INT64] = bf16_to_i64,
-  },
-  [TPS_DTYPE_INT32] = {
-    [TPS_DTYPE_FLOAT32] = i32_to_f32,
-    [TPS_DTYPE_FLOAT64] = i32_to_f64,
-    [TPS_DTYPE_FLOAT16] = i32_to_f16,
-    [TPS_DTYPE_BFLOAT16] = i32_to_bf16,
-    [TPS_DTYPE_INT32] = i32_to_i32,
-    [TPS_DTYPE_INT64] = i32_to_i64,
-  },
-  [TPS_DTYPE_INT64] = {
-    [TPS_DTYPE_FLOAT32] = i64_to_f32,
-    [TPS_DTYPE_FLOAT64] = i64_to_f64,
-    [TPS_DTYPE_FLOAT16] = i64_to_f16,
-    [TPS_DTYPE_BFLOAT16] = i64_to_bf16,
-    [TPS_DTYPE_INT32] = i64_to_i32,
-    [TPS_DTYPE_INT64] = i64_to_i64,
-  },
+  [TPS_DTYPE_FLOAT32] = CASTS_FROM (f32), [TPS_DTYPE_FLOAT64] = CASTS_FROM (f64),
+  [TPS_DTYPE_FLOAT16] = CASTS_FROM (f16), [TPS_DTYPE_BFLOAT16] = CASTS_FROM (bf16),
+  [TPS_DTYPE_INT32] = CASTS_FROM (i32),   [TPS_DTYPE_INT64] = CASTS_FROM (i64),
 };
 
 typedef void (*LoopFunc) (gpointer out, gconstpointer in, gdouble factor, gsize n_elems);

@@ -267,19 +267,6 @@ divide_row (gfloat *quotient, const gfloat *row, gfloat divisor, gsize dim)
     quotient[d] = row[d] / divisor;
 }
 
-/* Initialises an empty window. The array `rows` stays uninitialised, because most of it would be
- * cleared for nothing. */
-static void
-window_init (Window *window, const TpsBags *bags, const gfloat *table)
-{
-  window->bags = bags;
-  window->table = table;
-  window->begin = window->end = 0;
-  window->n_ahead = CLAMP (tps_tuning_get ()->pool_ahead_bytes
-                               / MAX (1, (gsize) bags->dim * sizeof table[0]),
-                           MIN_ROWS_AHEAD, MAX_ROWS_AHEAD);
-}
-
 /* Returns pointers to the rows from position `first` on. Reduces `*n` to the number of pointers in
  * the window, which is at least 1. The next `n_ahead` pointers may be prefetched; after the last
  * index, they point to the last row. */
@@ -330,7 +317,13 @@ tps_cpu_embedding_pool (const TpsBags *bags, const gfloat *table, gfloat *output
   gsize dim = (gsize) bags->dim;
   Window window;
 
-  window_init (&window, bags, table);
+  /* The array `rows` stays uninitialised, because most of it would be cleared for nothing. */
+  window.bags = bags;
+  window.table = table;
+  window.begin = window.end = 0;
+  window.n_ahead = CLAMP (tps_tuning_get ()->pool_ahead_bytes
+                              / MAX (1, (gsize) bags->dim * sizeof table[0]),
+                          MIN_ROWS_AHEAD, MAX_ROWS_AHEAD);
   for (gsize bag = 0; bag < bags->n_bags; bag++)
     {
       gfloat *pooled = output + bag * dim;
@@ -440,17 +433,6 @@ tps_cpu_embedding_backward (const TpsBags *bags, const gfloat *output_gradient,
     }
 }
 
-/* Converts the row of the index at `position`. */
-static void
-read_half_row (const HalfPool *pool, gsize position, gfloat *to)
-{
-  gsize dim = (gsize) pool->bags->dim;
-  gsize row = (gsize) pool->bags->indices[position];
-
-  tps_cpu_cast (TPS_DTYPE_FLOAT32, to, pool->dtype,
-                pool->table + row * dim * tps_dtype_size (pool->dtype), dim);
-}
-
 static void
 sum_half_bag (const HalfPool *pool, gsize first, gsize end, gfloat *output)
 {
@@ -461,7 +443,9 @@ sum_half_bag (const HalfPool *pool, gsize first, gsize end, gfloat *output)
     output[d] = first < end ? TPS_NOTHING : 0;
   for (gsize i = first; i < end; i++)
     {
-      read_half_row (pool, i, pool->row);
+      tps_cpu_cast (
+          TPS_DTYPE_FLOAT32, pool->row, pool->dtype,
+          pool->table + (gsize) pool->bags->indices[i] * dim * tps_dtype_size (pool->dtype), dim);
       if (pool->bags->weights != NULL)
         tps_cpu_add_weighted_rows (output, &row, pool->bags->weights + i, 1, 0, dim);
       else

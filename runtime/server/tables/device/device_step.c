@@ -163,14 +163,6 @@ place_parts (Step *step)
 /* -- begin -- */
 
 static void
-stage_bags_of_ids (const TpsDeviceBags *bags, gint64 *to)
-{
-  for (gsize bag = 0; bag < bags->n_bags; bag++)
-    for (gsize i = bag_start (bags, bag); i < bag_start (bags, bag + 1); i++)
-      to[i] = (gint64) bag;
-}
-
-static void
 stage_part (const Step *step, const Part *part)
 {
   const TpsDeviceBags *bags = &part->from->bags;
@@ -185,7 +177,11 @@ stage_part (const Step *step, const Part *part)
     memcpy (floats_at (staged, part->weights), bags->weights,
             bags->n_indices * sizeof bags->weights[0]);
   if (!is_single (step))
-    stage_bags_of_ids (bags, integers_at (staged, part->bag_of));
+    {
+      for (gsize bag = 0; bag < bags->n_bags; bag++)
+        for (gsize i = bag_start (bags, bag); i < bag_start (bags, bag + 1); i++)
+          integers_at (staged, part->bag_of)[i] = (gint64) bag;
+    }
 }
 
 /* Returns the values that are copied as the gradient of a part. A MEAN gradient among several
@@ -230,12 +226,6 @@ bags_of (const Step *step, const Part *part)
   };
 }
 
-static gsize
-count_cells (const Step *step, const Part *part)
-{
-  return part->from->bags.n_bags * step->rows->dim;
-}
-
 /* Copies the gradient of a part to the device, as FLOAT32. */
 static void
 copy_gradient (const Step *step, const Part *part)
@@ -246,7 +236,7 @@ copy_gradient (const Step *step, const Part *part)
   gpointer received = dtype == TPS_DTYPE_FLOAT32
                           ? (gpointer) gradient
                           : tps_buffer_get_data (step->lane->memory) + part->received;
-  gsize n = count_cells (step, part);
+  gsize n = part->from->bags.n_bags * step->rows->dim;
 
   if (n == 0)
     return;

@@ -42,6 +42,4 @@ tps_scratch_at (const TpsScratch *scratch, gsize place)
   return scratch->memory + place;
 }
 
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsScratch, tps_scratch_clear)
-
 G_END_DECLS

@@ -42,7 +42,7 @@ protected:
   Scribbler
   scribble ()
   {
-    return Scribbler (tps_segment_get_data (server_.segments[ID]), MIB);
+    return Scribbler (server_.segments[ID]->data, MIB);
   }
 
   /* Serves the client's release of the segment, because no other reply may use the segment
@@ -209,7 +209,7 @@ TEST_F (HostileAnswers, ThatChangeDoNotChangeTheRowsOfAnAverage)
   const std::string values = shared (1, { n, dim }, slice (ID, 1024, n * dim * 4));
   const std::string sparse = field (12, 1, indices) + field (12, 2, values)
                              + field (15, 3, list ({ rows, dim })) + '\0';
-  guint8 *bytes = tps_segment_get_data (server_.segments[ID]);
+  guint8 *bytes = server_.segments[ID]->data;
   Scribbler scribbler (bytes + 8 * (n - 1), 64); /* makes the last id valid or invalid */
   int n_right = 0;
 

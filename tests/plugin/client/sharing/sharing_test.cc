@@ -22,7 +22,7 @@ TEST_F (Sharing, TheSecondTensorIsASlice)
       EXPECT_LT (call.inside.size (), 100u);
       size_t at = call.inside.find (field (12, 4, slice (1, 0, 100000)));
       ASSERT_NE (at, std::string::npos); /* each reply frees the place for the next call */
-      EXPECT_EQ (memcmp (tps_segment_get_data (server_.segments[1]), values_.data (), 100000), 0);
+      EXPECT_EQ (memcmp (server_.segments[1]->data, values_.data (), 100000), 0);
     }
   EXPECT_EQ (stats ().sent_shared.n_tensors, 3u);
   EXPECT_EQ (stats ().sent_inline.n_tensors, 1u);
@@ -120,7 +120,7 @@ TEST_F (Sharing, AnswersAreReadInPlaceAndReleased)
     {
       TensorOutcome outcome;
 
-      memset (tps_segment_get_data (server_.segments[1]), i, MIB);
+      memset (server_.segments[1]->data, i, MIB);
       pull (connection, &outcome, shared_tensor (1, 64 * i));
       ASSERT_EQ (outcome.decode_error, nullptr) << outcome.decode_error->message;
       EXPECT_TRUE (tps_buffer_is_shared (outcome.tensor.buffer));
@@ -174,7 +174,7 @@ TEST_F (Sharing, AKeptAnswerSurvivesConnectionAndClient)
   Connection connection = connect_with_answers ();
   TensorOutcome outcome;
 
-  memset (tps_segment_get_data (server_.segments[1]), 7, MIB);
+  memset (server_.segments[1]->data, 7, MIB);
   pull (connection, &outcome, shared_tensor (1, 128));
   connection.close ();
   g_clear_pointer (&client_, tps_client_free);
@@ -207,7 +207,7 @@ TEST_F (Sharing, TheReplyAfterTheReplyToOpenSegmentMayBeASlice)
   connection.send (reply_i64 ("square", 5, 1));
   squares[1].wait ();
   server_.segments[1] = tps_segment_create (TPS_SEGMENT_ANSWERS, MIB, &fd, nullptr);
-  memset (tps_segment_get_data (server_.segments[1]), 7, MIB);
+  memset (server_.segments[1]->data, 7, MIB);
   connection.send_with_descriptors (
       ScriptedServer::opened ({ "Memory:open_segment", 1, 8, "", "" }, 1, MIB)
           + reply ("pull", 3, field (12, 0, shared_tensor (1, 0))),

@@ -21,6 +21,19 @@
 namespace averaging_test {
 namespace {
 
+/* Folds all items in one step. */
+gboolean
+fold_all (TpsReduction *reduction, TpsFoldItem **items, guint n_items, TpsGradient *average,
+          GError **error)
+{
+  TpsFold fold;
+
+  if (!tps_fold_begin (&fold, reduction, items, n_items, average, error))
+    return FALSE;
+  tps_fold_run (&fold, 0, fold.n_blocks);
+  return tps_fold_end (&fold, error);
+}
+
 using testing::HasSubstr;
 
 const TpsDType FLOATING[] = { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT64, TPS_DTYPE_FLOAT16,
@@ -139,8 +152,8 @@ fold_groups (TpsDeviceSums *sums, const std::vector<Contribution> &given,
     {
       bool is_last = begin + size == given.size ();
 
-      EXPECT_TRUE (tps_reduction_fold (&reduction, &pointers[begin], (guint) size,
-                                       is_last ? &average : nullptr, nullptr));
+      EXPECT_TRUE (fold_all (&reduction, &pointers[begin], (guint) size,
+                             is_last ? &average : nullptr, nullptr));
       begin += size;
     }
   for (size_t i = 0; i < given.size (); i++)
@@ -210,8 +223,8 @@ TEST (DeviceSum, SameBitsWhereverGradientsLieAndTheAverageStaysWhereAllDo)
               }
             tps_reduction_init (&reduction, FALSE, nullptr);
             reduction.on_device = sums;
-            ASSERT_TRUE (tps_reduction_fold (&reduction, pointers, 2, nullptr, nullptr));
-            ASSERT_TRUE (tps_reduction_fold (&reduction, pointers + 2, 1, &average, nullptr));
+            ASSERT_TRUE (fold_all (&reduction, pointers, 2, nullptr, nullptr));
+            ASSERT_TRUE (fold_all (&reduction, pointers + 2, 1, &average, nullptr));
             EXPECT_TRUE (read_average (average) == expected_average (given, false))
                 << device->name << " " << tps_dtype_name (dtype) << " " << there;
             EXPECT_EQ (tps_device_memory_of_tensor (&average.dense), all_there ? device : nullptr);

@@ -3,6 +3,7 @@
 /* The bits of an average. They must equal the definition for every order of arrival and every
  * grouping into folds, in place or not. */
 
+#include "runtime/machine/tuning.h"
 #include "runtime/server/averaging/reduction.h"
 
 #include <algorithm>
@@ -17,6 +18,19 @@
 
 namespace averaging_test {
 namespace {
+
+/* Folds all items in one step. */
+gboolean
+fold_all (TpsReduction *reduction, TpsFoldItem **items, guint n_items, TpsGradient *average,
+          GError **error)
+{
+  TpsFold fold;
+
+  if (!tps_fold_begin (&fold, reduction, items, n_items, average, error))
+    return FALSE;
+  tps_fold_run (&fold, 0, fold.n_blocks);
+  return tps_fold_end (&fold, error);
+}
 
 const TpsDType FLOATING[] = { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT64, TPS_DTYPE_FLOAT16,
                               TPS_DTYPE_BFLOAT16 };
@@ -114,8 +128,8 @@ fold_groups (const std::vector<Contribution> &contributions, const std::vector<s
     {
       bool is_last = begin + size == contributions.size ();
 
-      EXPECT_TRUE (tps_reduction_fold (&reduction, &items.pointers[begin], (guint) size,
-                                       is_last ? &average : NULL, NULL));
+      EXPECT_TRUE (fold_all (&reduction, &items.pointers[begin], (guint) size,
+                             is_last ? &average : NULL, NULL));
       begin += size;
     }
   for (size_t i = 0; keeps_references && i < contributions.size (); i++)
@@ -181,7 +195,8 @@ TEST (Reduction, BlocksMayRunInAnyOrder)
   for (TpsDType dtype : FLOATING)
     for (size_t n_blocks : { 1, 3 })
       {
-        size_t n_elems = n_blocks * tps_digest_get_block_bytes () / tps_dtype_size (dtype) - 5;
+        size_t n_elems = n_blocks * tps_tuning_get ()->digest_block_bytes / tps_dtype_size (dtype)
+                         - 5;
         std::vector<Contribution> given = random_round (&dice, false, 2, n_elems, dtype);
         Items items (given);
         TpsReduction reduction;
@@ -265,7 +280,7 @@ TEST (Reduction, ASmallGradientDoesNotBecomeTheSum)
   TpsGradient average = {};
 
   tps_reduction_init (&reduction, FALSE, pool);
-  ASSERT_TRUE (tps_reduction_fold (&reduction, items.pointers.data (), 2, &average, NULL));
+  ASSERT_TRUE (fold_all (&reduction, items.pointers.data (), 2, &average, NULL));
   EXPECT_NE (tps_tensor_data (&average.dense), elements);
   EXPECT_GT (tps_budget_get_held (budget), 0u);
   tps_gradient_clear (&average);
@@ -281,7 +296,7 @@ TEST (Reduction, FirstGradientBecomesTheSumWhereItLies)
   TpsGradient average = {};
 
   tps_reduction_init (&reduction, FALSE, NULL);
-  ASSERT_TRUE (tps_reduction_fold (&reduction, items.pointers.data (), 2, &average, NULL));
+  ASSERT_TRUE (fold_all (&reduction, items.pointers.data (), 2, &average, NULL));
   EXPECT_EQ (tps_tensor_data (&average.dense), elements);
   EXPECT_TRUE (tps_buffer_is_exclusive (average.dense.buffer));
   tps_gradient_clear (&average);
@@ -296,7 +311,7 @@ TEST (Reduction, SparseSumStaysWhereItLiesWhileNoRowIsNew)
   TpsGradient average = {};
 
   tps_reduction_init (&reduction, TRUE, NULL);
-  ASSERT_TRUE (tps_reduction_fold (&reduction, items.pointers.data (), 3, &average, NULL));
+  ASSERT_TRUE (fold_all (&reduction, items.pointers.data (), 3, &average, NULL));
   EXPECT_EQ (tps_tensor_data (&average.values), elements);
   EXPECT_TRUE (to_average (average) == as_average (sparse ({ 1, 4, 5 }, 9, 1, { 6, 8, 7 })));
   tps_gradient_clear (&average);

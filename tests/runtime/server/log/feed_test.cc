@@ -10,7 +10,7 @@
 #include <list>
 
 #include "runtime/server/log/log_feed.h"
-#include "runtime/server/log/log_records.h"
+#include "tests/runtime/server/log/log_records.h"
 #include "tests/runtime/server/log/log_fixture.h"
 #include "tests/runtime/server/log/simulated_disk.h"
 

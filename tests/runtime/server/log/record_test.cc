@@ -99,7 +99,7 @@ TEST (LogRecord, AFieldOfEachKindIsReadAsWritten)
   create.record.create = &spec;
   Decoded created (encode (&create.record));
   ASSERT_TRUE (created.is_fine);
-  EXPECT_TRUE (tps_table_spec_equal (created.decoder.command.create, &spec));
+  EXPECT_STREQ (tps_table_spec_dup_difference (created.decoder.command.create, &spec), nullptr);
   EXPECT_EQ (created.decoder.command.create->durability, TPS_DURABILITY_INTERVAL);
   EXPECT_EQ (created.decoder.command.create->place.is_host_memory, spec.place.is_host_memory);
   EXPECT_EQ (created.decoder.command.create->tenant, nullptr);

@@ -83,9 +83,8 @@ TEST (PyTorch, threeTrainersAndFourUpdatesAgree)
           std::string mine = at + "trainer" + std::to_string (trainer) + "/";
           double loss;
 
-          gradients.push_back (
-              to_tensors (shapes, gradients_of (layer, tps_trained_model_get_newest (model),
-                                                torch.get (mine + "input"), &loss)));
+          gradients.push_back (to_tensors (
+              shapes, gradients_of (layer, model->newest, torch.get (mine + "input"), &loss)));
           EXPECT_NEAR (loss, torch.floats (mine + "loss")[0], TOLERANCE);
         }
       for (const auto &list : gradients)
@@ -93,7 +92,7 @@ TEST (PyTorch, threeTrainersAndFourUpdatesAgree)
       ASSERT_TRUE (tps_model_update_begin (&update, model, lists.data (), N_TRAINERS, 1, nullptr));
       tps_model_update_run (&update, 0, update.n_blocks);
       tps_model_update_end (&update);
-      Values ours = to_values (tps_trained_model_get_newest (model));
+      Values ours = to_values (model->newest);
       EXPECT_LE (oracle::worst_difference (ours[0], torch.floats (at + "weight")), TOLERANCE);
       EXPECT_LE (oracle::worst_difference (ours[1], torch.floats (at + "bias")), TOLERANCE);
       for (auto &list : gradients)

@@ -95,7 +95,7 @@ protected:
   Values
   values () const
   {
-    return to_values (tps_trained_model_get_newest (model_));
+    return to_values (model_->newest);
   }
 
   std::string
@@ -134,7 +134,7 @@ TEST_F (TrainedModel, hasTheBitsOfTheDefinitionForAnyOrderOfBlocks)
       update (gradients, &random);
       naive.update (gradients);
       ASSERT_EQ (values (), naive.values ()) << step;
-      EXPECT_EQ (tps_trained_model_get_newest (model_)->version, step + 2);
+      EXPECT_EQ (model_->newest->version, step + 2);
     }
 }
 
@@ -218,12 +218,12 @@ TEST_F (TrainedModel, oldVersionsDoNotChange)
   Values first = draw_values (shapes, &random);
 
   begin (shapes, first, sgd (0.1, 0.9));
-  g_autoptr (TpsModelVersion) old = tps_model_version_ref (tps_trained_model_get_newest (model_));
+  g_autoptr (TpsModelVersion) old = tps_model_version_ref (model_->newest);
   update ({ draw_values (shapes, &random) }, &random);
   update ({ draw_values (shapes, &random) }, &random);
   EXPECT_EQ (old->version, 1);
   EXPECT_EQ (to_values (old), first);
-  EXPECT_STREQ (tps_trained_model_get_newest (model_)->parameters[0].name, "p0");
+  EXPECT_STREQ (model_->newest->parameters[0].name, "p0");
 }
 
 TEST_F (TrainedModel, buffersOfReleasedVersionsAreReused)
@@ -236,8 +236,7 @@ TEST_F (TrainedModel, buffersOfReleasedVersionsAreReused)
   begin (shapes, gradient, sgd (0.1, 0));
   for (int i = 0; i < 6; i++)
     {
-      seen.push_back (
-          tps_tensor_data (&tps_trained_model_get_newest (model_)->parameters[0].tensor));
+      seen.push_back (tps_tensor_data (&model_->newest->parameters[0].tensor));
       update ({ gradient }, &random);
     }
   std::sort (seen.begin (), seen.end ());

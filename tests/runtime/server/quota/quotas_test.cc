@@ -12,7 +12,6 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
-#include "runtime/server/quota/quota_metrics.h"
 
 namespace {
 

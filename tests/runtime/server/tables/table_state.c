@@ -36,5 +36,5 @@ tps_test_dup_table_state (TpsTableStore *store, const gchar *name, gsize *n_byte
 TpsPushWindow *
 tps_test_get_pushes (TpsTableStore *store)
 {
-  return tps_table_store_get_pushes (store);
+  return store->pushes;
 }

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/server/log/log_records.h"
+#include "tests/runtime/server/log/log_records.h"
 
 #include <string.h>
 
@@ -39,9 +39,8 @@ tps_log_records_clear (TpsLogRecords *records)
 static gboolean
 refuse (const TpsLogRecords *records, const gchar *what, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "LSN %" G_GINT64_FORMAT " of the batch: %s",
-               records->lsn, what);
-  return FALSE;
+  return tps_fail (error, TPS_ERROR_ABORTED, "LSN %" G_GINT64_FORMAT " of the batch: %s",
+                   records->lsn, what);
 }
 
 gboolean
