@@ -149,9 +149,10 @@ class Rounds(ErrorTest):
         for gradient, words in ((dense([1, 2, 3]), ("[3]", "[2]")),
                                 (dense([1, 2], dtype=DType.FLOAT64), ("FLOAT64", "FLOAT32")),
                                 (sparse([0], [1], 2, 1), ("sparse", "dense"))):
-            with self.subTest(words=words), Server("--ntrainer=2") as server:
+            with self.subTest(words=words), RoundsServer("--ntrainer=2") as server:
                 with Waiting(server.address, 0, 0, 0, dense([1, 2])) as waiting, \
                         Client(server.address, ParameterServer) as second:
+                    server.await_calls()
                     self.assert_fails(ErrorCode.INVALID_ARGUMENT,
                                       lambda g=gradient: second.average_gradient(1, 0, 0, g),
                                       *words)
@@ -243,8 +244,9 @@ class Others(ErrorTest):
 
     def test_unavailable_at_sigterm(self):
         for way in TALKS:
-            with self.subTest(way=way), Server("--ntrainer=2") as server:
+            with self.subTest(way=way), RoundsServer("--ntrainer=2") as server:
                 with Waiting(server.address, 0, 0, 0, dense([1]), way) as waiting:
+                    server.await_calls()
                     server.terminate()
                     self.assert_fails(ErrorCode.UNAVAILABLE, waiting.wait)
                     self.assertEqual(server.process.wait(WAIT_S), 0)
