@@ -46,9 +46,8 @@ def why_not(tools=TOOLS):
         if shutil.which(tool) is None:
             return "needs the program %s" % tool
     probe = "tps%d-probe" % os.getpid()
-    try:
+    with without_signals():
         made = subprocess.run(["ip", "netns", "add", probe], stderr=subprocess.PIPE, check=False)
-    finally:  # also after a signal
         subprocess.run(["ip", "netns", "del", probe], stderr=subprocess.DEVNULL, check=False)
     if made.returncode != 0:
         return "cannot make a network namespace: %s" % made.stderr.decode().strip()

@@ -181,10 +181,12 @@ RowOf (const TpsFamily &family)
   std::string labels;
   for (const gchar *label : family.labels)
     if (label != nullptr)
-      labels += (labels.empty () ? "`" : ", `") + std::string (label) + "`";
-  std::string name = family.name;
+      labels += (labels.empty () ? " `" : ", `") + std::string (label) + "`";
+  std::string name = family.name, help = family.help;
+  if (!help.empty () && help.back () == '.')
+    help.pop_back ();
   return "| `" + (name.rfind ("process_", 0) == 0 ? name : "thriftps_" + name) + "` | "
-         + kinds[family.kind] + " | " + labels + " | " + family.help + " |\n";
+         + kinds[family.kind] + " |" + labels + " | " + help + " |\n";
 }
 
 TEST_F (ServerMetrics, AreThoseOfTheManual)
