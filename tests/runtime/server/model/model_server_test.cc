@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -26,63 +25,16 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/* The reply to one call, for which a test may wait. */
-class Answer
+/* The reply to a call that came over a connection. */
+struct ConnectedAnswer : Answer
 {
-public:
-  static void
-  done (gpointer user_data, TpsModelVersion *model, const GError *error)
-  {
-    auto self = static_cast<Answer *> (user_data);
-    std::lock_guard<std::mutex> guard (self->lock_);
-
-    self->n_++;
-    if (error != nullptr)
-      {
-        self->code = error->code;
-        self->message = error->message;
-      }
-    else
-      {
-        self->version = model->version;
-        self->values = to_values (model);
-      }
-    self->changed_.notify_all ();
-  }
-
-  Answer &
-  wait ()
-  {
-    std::unique_lock<std::mutex> guard (lock_);
-
-    changed_.wait (guard, [this] { return n_ > 0; });
-    return *this;
-  }
-
-  int
-  count ()
-  {
-    std::lock_guard<std::mutex> guard (lock_);
-
-    return n_;
-  }
-
   static gboolean
   is_connected (gpointer user_data)
   {
-    return *static_cast<Answer *> (user_data)->connection;
+    return *static_cast<ConnectedAnswer *> (user_data)->connection;
   }
 
-  int code = 0;
-  gint64 version = 0;
-  std::string message;
-  Values values;
   const std::atomic<bool> *connection = nullptr;
-
-private:
-  std::mutex lock_;
-  std::condition_variable changed_;
-  int n_ = 0;
 };
 
 struct Push
@@ -143,7 +95,7 @@ protected:
   push (const Push &push, bool may_wait = true)
   {
     auto tensors = to_tensors (shapes_, push.gradient);
-    Answer *answer;
+    ConnectedAnswer *answer;
 
     {
       std::lock_guard<std::mutex> guard (lock_);
@@ -160,7 +112,7 @@ protected:
     arguments.version = push.version;
     arguments.may_wait = may_wait;
     arguments.connection = push.connection;
-    arguments.is_connected = Answer::is_connected;
+    arguments.is_connected = ConnectedAnswer::is_connected;
     tps_model_server_update_and_fetch (server_, &arguments, Answer::done, answer);
     return *answer;
   }
@@ -170,7 +122,7 @@ protected:
   TpsModelServer *server_ = nullptr;
   Shapes shapes_;
   std::mutex lock_;
-  std::deque<Answer> answers_;
+  std::deque<ConnectedAnswer> answers_;
   std::mt19937 random_ { 11 };
 };
 
