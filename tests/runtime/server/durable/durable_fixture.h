@@ -188,14 +188,6 @@ public:
   }
 
   int
-  get_code ()
-  {
-    std::lock_guard<std::mutex> guard (lock_);
-
-    return code;
-  }
-
-  int
   n_applied ()
   {
     std::lock_guard<std::mutex> guard (lock_);
