@@ -93,49 +93,6 @@ public:
   TpsPushWindow *window;
 };
 
-/* An id that was used before the start of the export must never be new in a window that is built
- * from the exported records. */
-TEST (PushIds, AreNeverNewAgain)
-{
-  for (uint64_t seed = 1; seed <= number_of ("SEEDS", 300); seed++)
-    {
-      Random random (seed);
-      Window from, to;
-      std::vector<std::pair<std::string, gint64>> used;
-      std::map<std::string, gint64> sequences;
-      GByteArray *records = g_byte_array_new ();
-      gint64 lsn = 0;
-      gsize n_used;
-      auto push = [&] {
-        std::string client = "client" + std::to_string (random () % 12);
-        gint64 sequence = sequences[client] += static_cast<gint64> (random () % 4);
-
-        from.push (client, sequence, ++lsn);
-        return std::make_pair (client, sequence);
-      };
-
-      for (size_t i = 0; i < 20 + random () % 300; i++)
-        used.push_back (push ());
-      tps_push_export_begin (from.window);
-      if (random () % 2 == 0) /* an export that is cancelled halfway */
-        {
-          tps_push_export_some (from.window, records);
-          g_byte_array_set_size (records, 0);
-          tps_push_export_begin (from.window);
-        }
-      do
-        for (size_t i = 0; i < random () % 20; i++)
-          push ();
-      while (tps_push_export_some (from.window, records));
-      ASSERT_TRUE (tps_push_export_read (to.window, records->data, records->len, &n_used, nullptr));
-      ASSERT_EQ (n_used, records->len);
-      for (const auto &id : used)
-        ASSERT_NE (to.ask (id.first, id.second), TPS_PUSH_NEW)
-            << id.first << " " << id.second << ", seed " << seed;
-      g_byte_array_unref (records);
-    }
-}
-
 /* A smaller --push-clients, and a share that has become too small: every client must be known. */
 TEST (PushIds, AreNeverNewInASmallerWindow)
 {
