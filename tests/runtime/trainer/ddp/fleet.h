@@ -247,17 +247,6 @@ public:
   std::string connect_error;
 
 private:
-  static std::string
-  text_of (GError *error)
-  {
-    std::string text = error == nullptr ? ""
-                                        : std::string (tps_error_code_name (error->code)) + ": "
-                                              + error->message;
-
-    g_clear_error (&error);
-    return text;
-  }
-
   static TpsExchange *
   connect_servers (gpointer user_data, const TpsTrainPlan *plan, GError **error)
   {

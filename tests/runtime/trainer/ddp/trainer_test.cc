@@ -18,17 +18,6 @@ using testing::HasSubstr;
 
 const char *const HOOKS[] = { "allreduce_hook", "hybrid_hook", "rpc_hook", "sparse_rpc_hook" };
 
-/* Runs one pass. Returns the digest, on which all trainers must agree. */
-std::string
-digest_of_run (Fleet *fleet, const Task &task)
-{
-  fleet->run (task);
-  std::string digest = fleet->digest (0);
-  for (guint r = 1; r < fleet->n_trainers (); r++)
-    EXPECT_EQ (fleet->digest (r), digest) << task.hook << ", trainer " << r;
-  return digest;
-}
-
 TEST (Trainer, LeavesNoKeysInTheStore)
 {
   Fleet fleet (3);
@@ -37,20 +26,6 @@ TEST (Trainer, LeavesNoKeysInTheStore)
   task.hook = "allreduce_hook";
   fleet.run (task);
   EXPECT_EQ (fleet.n_keys (), 0u);
-}
-
-TEST (Trainer, ThreeOfFiveTrainersMayHaveNoBatchesAtAll)
-{
-  Fleet fleet (5);
-  Task task;
-
-  task.n_batches = 2;
-  for (const char *hook : { "rpc_hook", "allreduce_hook" })
-    {
-      task.hook = hook;
-      task.pass_name = hook;
-      digest_of_run (&fleet, task);
-    }
 }
 
 /* Failures */
@@ -99,7 +74,7 @@ TEST (Trainer, CancelEndsAPassThatWaitsAndTheNextOneWorks)
       tps_trainer_cancel (fleet.trainer (0));
       EXPECT_EQ (fleet.wait (0), "CANCELLED");
       task.pass_name = std::string ("complete ") + hook;
-      digest_of_run (&fleet, task);
+      fleet.digest_of_run (task);
     }
 }
 
@@ -146,7 +121,7 @@ TEST (Trainer, FailingToConnectIsTheErrorOfThePass)
   EXPECT_EQ (fleet.start (Task (), 0), "");
   EXPECT_EQ (fleet.wait (0), "FAILED: UNAVAILABLE: server3 does not answer");
   fleet.connect_error.clear ();
-  digest_of_run (&fleet, Task ());
+  fleet.digest_of_run (Task ());
 }
 
 /* Returns the status at the end of the pass. The caller must clear it. */

@@ -166,11 +166,10 @@ public:
   std::string
   start (guint rank)
   {
-    g_autoptr (GError) error = nullptr;
+    GError *error = nullptr;
 
-    if (tps_trainer_train (trainers_[rank], make_plan (rank), &error))
-      return "";
-    return std::string (tps_error_code_name (error->code)) + ": " + error->message;
+    tps_trainer_train (trainers_[rank], make_plan (rank), &error);
+    return text_of (error);
   }
 
   /* Returns "SUCCEEDED", "CANCELLED", or the error. */
@@ -184,7 +183,6 @@ public:
         tps_trainer_get_status (trainers_[rank], &status);
         loss = status.loss;
         samples = status.samples;
-        epoch_samples = status.epoch_samples;
         digest.assign (reinterpret_cast<char *> (status.parameters_digest), 16);
         if (status.state == TPS_TRAIN_SUCCEEDED)
           return "SUCCEEDED";
@@ -212,27 +210,12 @@ public:
     tps_trainer_cancel (trainers_[rank]);
   }
 
-  gint64
-  count (const std::string &type_and_name)
-  {
-    g_autoptr (GPtrArray) summaries = tps_metrics_summarize (metrics_[0], FALSE);
-
-    for (guint i = 0; i < summaries->len; i++)
-      {
-        auto summary = static_cast<const TpsMetricSummary *> (summaries->pdata[i]);
-
-        if (type_and_name == std::string (summary->type) + "," + summary->name)
-          return summary->count;
-      }
-    return 0;
-  }
-
   LocalTables tables;
   TpsDevice *other_device = nullptr; /* of results; if NULL, the trainer's device */
 
   /* The results of the trainer of the last wait(). */
   double loss = 0;
-  gint64 samples = 0, epoch_samples = 0;
+  gint64 samples = 0;
   std::string digest;
 
 private:
