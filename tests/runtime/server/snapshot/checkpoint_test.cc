@@ -18,10 +18,9 @@ TEST (Files, AreReadByOthers)
   g_autoptr (TpsDisk) disk = tps_disk_new_posix ();
   std::string folder = testing::TempDir () + "/read_by_others";
   std::string expected = folder + "/expected";
-  MemoryDisk unused;
   Server server (0, true);
   Spec spec = spec_of ("a/b", 700, 6, TPS_OPTIMIZER_ADAM).shard (hash_shard (700, 0, 1));
-  TpsSnapshotOptions options = options_of (unused, server);
+  TpsSnapshotOptions options = options_of (disk, server);
   TpsSnapshotInfo info;
   Ids all (700);
 
@@ -29,7 +28,6 @@ TEST (Files, AreReadByOthers)
     all[i] = static_cast<int64_t> (i);
   ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
   server.probe ("a/b", all, 6);
-  options.disk = disk;
   options.folder = folder.c_str ();
   ASSERT_EQ (write (options, &info), "");
   std::string rows = server.rows_of ("a/b", all);
@@ -99,7 +97,7 @@ protected:
   {
     Server server (0, true);
     Spec spec = spec_of ("emb", kRows, kDim, TPS_OPTIMIZER_ADAM).shard (shard);
-    TpsSnapshotOptions options = options_of (unused, server);
+    TpsSnapshotOptions options = options_of (disk, server);
     std::string path = folder + "/shard" + std::to_string (n_shards++);
     TpsSnapshotInfo info;
     Ids late;
@@ -110,7 +108,6 @@ protected:
           late.push_back (id);
     EXPECT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
     push (server, all_of (spec));
-    options.disk = disk;
     options.folder = path.c_str ();
     options.max_increments = is_whole ? 0 : 1;
     EXPECT_EQ (write (options, &info), "");
@@ -132,7 +129,6 @@ protected:
   }
 
   std::string folder, expected;
-  MemoryDisk unused;
   TpsDisk *disk = tps_disk_new_posix ();
   int n_shards = 0;
 };

@@ -11,7 +11,7 @@ using namespace snapshot_test;
 namespace {
 
 std::string
-import_into (Server &server, MemoryDisk &disk, const std::vector<std::string> &paths,
+import_into (Server &server, SimulatedDisk &disk, const std::vector<std::string> &paths,
              const Spec &spec)
 {
   std::vector<const gchar *> names;
@@ -35,7 +35,7 @@ TEST (Import, IntoOtherShards)
   constexpr int32_t dim = 5;
   const TpsShard targets[] = { whole (n_rows), range_shard (n_rows, 2, 4),
                                hash_shard (n_rows, 0, 2), hash_shard (n_rows, 1, 2) };
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server reference (0, true), twice (0, true);
   std::vector<std::string> paths;
   Spec spec = spec_of ("emb", n_rows, dim, TPS_OPTIMIZER_ADAM);
@@ -46,7 +46,7 @@ TEST (Import, IntoOtherShards)
       Server server (0, true);
       Spec part =
           spec_of ("emb", n_rows, dim, TPS_OPTIMIZER_ADAM).shard (hash_shard (n_rows, i, 3));
-      TpsSnapshotOptions options = options_of (disk, server);
+      TpsSnapshotOptions options = options_of (disk.get (), server);
       std::string folder = "shard" + std::to_string (i);
       TpsSnapshotInfo info;
       Ids ids;
@@ -86,28 +86,6 @@ TEST (Import, IntoOtherShards)
                testing::HasSubstr ("is not in any of the files"));
 }
 
-/* Adam's second step needs the moments and the number of steps of the first step. */
-TEST (Import, KeepsStates)
-{
-  MemoryDisk disk;
-  Server server (0, true), other (0, true);
-  Spec spec = spec_of ("emb", 50, 3, TPS_OPTIMIZER_ADAM);
-  TpsSnapshotInfo info;
-  Ids ids { 3, 17, 49 };
-
-  ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
-  server.probe ("emb", ids, 3);
-  ASSERT_EQ (write (options_of (disk, server), &info), "");
-  ASSERT_EQ (import_into (other, disk,
-                          { std::string ("snapshots/") + info.name + "/table-000000.safetensors" },
-                          Spec (spec).shard (whole (50))),
-             "");
-  EXPECT_TRUE (server.state_of ("emb") == other.state_of ("emb"));
-  server.probe ("emb", ids, 3);
-  other.probe ("emb", ids, 3);
-  EXPECT_TRUE (server.rows_of ("emb", ids) == other.rows_of ("emb", ids));
-}
-
 std::string
 npy (const std::string &dictionary, const Floats &values)
 {
@@ -122,12 +100,12 @@ npy (const std::string &dictionary, const Floats &values)
 
 TEST (Import, TakesArraysOfNumPyAndConvertsThem)
 {
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (0, true);
   Spec spec = Spec ("emb", 3, 2).dtype (TPS_DTYPE_BFLOAT16);
 
-  disk.files["a.npy"] = std::make_shared<std::string> (npy (
-      "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }", { 1, 2, 3, 4, 5, 6.01f }));
+  disk.put_file ("a.npy", npy ("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }",
+                               { 1, 2, 3, 4, 5, 6.01f }));
   ASSERT_EQ (import_into (server, disk, { "a.npy" }, spec), "");
   EXPECT_EQ (to_floats (server.rows_of ("emb", { 2, 1, 0 }), TPS_DTYPE_BFLOAT16),
              (Floats { 5, 6, 3, 4, 1, 2 }));
@@ -139,7 +117,7 @@ TEST (Import, TakesArraysOfNumPyAndConvertsThem)
     {
       Server another (0, true);
 
-      disk.files["a.npy"] = std::make_shared<std::string> (npy (wrong, { 1, 2, 3, 4, 5, 6 }));
+      disk.put_file ("a.npy", npy (wrong, { 1, 2, 3, 4, 5, 6 }));
       EXPECT_NE (import_into (another, disk, { "a.npy" }, spec), "") << wrong;
       EXPECT_TRUE (another.list ().empty ());
     }
@@ -150,11 +128,10 @@ TEST (Import, TakesArraysOfNumPyIntoShards)
   constexpr int64_t n_rows = 7;
   const TpsShard targets[] = { range_shard (n_rows, 1, 2), hash_shard (n_rows, 0, 3),
                                hash_shard (n_rows, 1, 3), hash_shard (n_rows, 2, 3) };
-  MemoryDisk disk;
+  SimulatedDisk disk;
 
-  disk.files["a.npy"] = std::make_shared<std::string> (
-      npy ("{'descr': '<f4', 'fortran_order': False, 'shape': (7, 2), }",
-           { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 }));
+  disk.put_file ("a.npy", npy ("{'descr': '<f4', 'fortran_order': False, 'shape': (7, 2), }",
+                               { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 }));
   for (TpsDType dtype : { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 })
     for (const TpsShard &target : targets)
       {
@@ -180,10 +157,10 @@ TEST (Import, TakesArraysOfNumPyIntoShards)
  * memory charged. */
 TEST (Import, ChecksEveryHeader)
 {
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (0, true);
   Spec spec = spec_of ("emb", 60, 3, TPS_OPTIMIZER_ADAM).shard (hash_shard (60, 1, 2));
-  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotOptions options = options_of (disk.get (), server);
   TpsSnapshotInfo info;
   Random random (11);
   std::vector<std::string> paths;
@@ -203,7 +180,7 @@ TEST (Import, ChecksEveryHeader)
   for (unsigned long i = 0; i < number_of ("SEEDS", 1000); i++)
     {
       Server other (0, true);
-      std::string &bytes = *disk.files.at (paths[i % 2]);
+      std::string &bytes = disk.get_file (paths[i % 2]);
       std::string whole = bytes;
 
       for (unsigned n = 1 + random () % 3; n > 0; n--)
@@ -224,7 +201,7 @@ TEST (Import, ChecksEveryHeader)
 /* Tables that only a later snapshot has must not be lost either. */
 TEST (Export, HasTheTablesOfAllSnapshots)
 {
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (0, true);
   TpsSnapshotInfo info;
   std::vector<std::string> folders;
@@ -233,7 +210,7 @@ TEST (Export, HasTheTablesOfAllSnapshots)
   for (const char *name : { "a", "b" })
     {
       Server source (0, true);
-      TpsSnapshotOptions options = options_of (disk, source);
+      TpsSnapshotOptions options = options_of (disk.get (), source);
 
       options.folder = name;
       Spec spec = spec_of (name, 5, 2, TPS_OPTIMIZER_SGD);
@@ -249,7 +226,7 @@ TEST (Export, HasTheTablesOfAllSnapshots)
 /* The files are like those of torch.distributed.checkpoint: a part of a tensor, with its offset. */
 TEST (Import, TakesPartsOfATensor)
 {
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (0, true);
   auto part = [&disk] (const std::string &path, int first_row, const Floats &values) {
     std::string json =
@@ -260,9 +237,9 @@ TEST (Import, TakesPartsOfATensor)
     uint64_t n_bytes = json.size ();
     std::string length (reinterpret_cast<const char *> (&n_bytes), 8);
 
-    disk.files[path] = std::make_shared<std::string> (
-        length + json
-        + std::string (reinterpret_cast<const char *> (values.data ()), 4 * values.size ()));
+    disk.put_file (path, length + json
+                             + std::string (reinterpret_cast<const char *> (values.data ()),
+                                            4 * values.size ()));
   };
 
   part ("a.safetensors", 1, { 3, 4, 5, 6 });
@@ -299,15 +276,14 @@ TEST (Import, RefusesNamesThatComeTwice)
     { R"({"__metadata__":{"a":"1","a":"2"},)" + tensor + "0,16]}}", "two values of one key" },
     { "{" + tensor + "0,8]}}", "the file continues after its tensors" },
   };
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (0, true);
 
   for (const auto &[header, problem] : headers)
     {
       uint64_t n_bytes = header.size ();
-      disk.files["a.safetensors"] = std::make_shared<std::string> (
-          std::string (reinterpret_cast<const char *> (&n_bytes), 8) + header
-          + std::string (16, '\0'));
+      disk.put_file ("a.safetensors", std::string (reinterpret_cast<const char *> (&n_bytes), 8)
+                                          + header + std::string (16, '\0'));
       EXPECT_THAT (import_into (server, disk, { "a.safetensors" }, Spec ("emb", 1, 2)),
                    testing::HasSubstr (problem));
     }
