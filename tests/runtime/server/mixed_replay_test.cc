@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Tables and a model behind one sequencer, as in a server. Their state is a function of their
- * commands in LSN order: random commands from many threads share one order of LSNs, and other tables
- * and another model that apply the records one by one must have the same bits in all rows, parameters
- * and states. Run this test with --config=tsan too.
+ * commands in LSN order: random commands from many threads share one order of LSNs, and other
+ * tables and another model that apply the records one by one must have the same bits in all rows,
+ * parameters and states. Run this test with --config=tsan too.
  *
  *   SEEDS=1000 FIRST_SEED=1     number of histories, and the first seed (--test_env) */
 
