@@ -6,7 +6,6 @@
 
 #include "runtime/server/model/model_server.h"
 
-#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <mutex>
@@ -126,38 +125,6 @@ protected:
   std::mt19937 random_ { 11 };
 };
 
-TEST_F (ModelServer, everyOrderOfArrivalGivesTheBitsOfTheDefinition)
-{
-  for (const Shapes &shapes : { SMALL, LARGE })
-    {
-      Values first = draw_values (shapes, &random_);
-      std::vector<Values> gradients;
-      NaiveModel naive (first, 0.1f, 0.9f);
-      int order[] = { 0, 1, 2 };
-
-      for (int i = 0; i < 3; i++)
-        gradients.push_back (draw_values (shapes, &random_));
-      naive.update (gradients);
-      do
-        {
-          std::vector<Answer *> answers;
-
-          start ();
-          ASSERT_EQ (init (shapes, first), 0);
-          for (int trainer : order)
-            answers.push_back (&push ({ trainer, gradients[static_cast<size_t> (trainer)] }));
-          for (Answer *answer : answers)
-            {
-              EXPECT_EQ (answer->wait ().version, 2);
-              EXPECT_EQ (answer->values, naive.values ());
-            }
-          tps_model_server_free (server_);
-          server_ = nullptr;
-        }
-      while (std::next_permutation (std::begin (order), std::end (order)));
-    }
-}
-
 TEST_F (ModelServer, aRepeatedPushIsAnsweredAsTheFirstTimeWhileItRunsAndAfter)
 {
   Values first = draw_values (LARGE, &random_), gradient = draw_values (LARGE, &random_);
@@ -188,19 +155,6 @@ TEST_F (ModelServer, aRepeatedPushIsAnsweredAsTheFirstTimeWhileItRunsAndAfter)
   EXPECT_THAT (forgotten.message, HasSubstr ("answered with model version 2"));
 }
 
-TEST_F (ModelServer, anotherPushUnderTheSameIdIsADuplicate)
-{
-  Values first = draw_values (SMALL, &random_), gradient = draw_values (SMALL, &random_);
-
-  options_.n_trainers = 1;
-  start ();
-  ASSERT_EQ (init (SMALL, first), 0);
-  EXPECT_EQ (push ({ 0, gradient, "c", 1 }).wait ().version, 2);
-  EXPECT_EQ (push ({ 0, first, "c", 1 }).wait ().code, TPS_ERROR_DUPLICATE);
-  EXPECT_EQ (push ({ 0, gradient, "c", 1, 1 }).wait ().code, TPS_ERROR_DUPLICATE);
-  EXPECT_EQ (push ({ 0, gradient, "d", 1 }).wait ().version, 3);
-}
-
 TEST_F (ModelServer, largePushesAreComparedThoughTheyAreHashedLate)
 {
   Values first = draw_values (LARGE, &random_), gradient = draw_values (LARGE, &random_);
@@ -219,18 +173,6 @@ TEST_F (ModelServer, largePushesAreComparedThoughTheyAreHashedLate)
   EXPECT_EQ (same_id.wait ().code, TPS_ERROR_DUPLICATE);
   EXPECT_EQ (push ({ 0, first, "c", 1 }).wait ().code, TPS_ERROR_DUPLICATE);
   EXPECT_EQ (push ({ 0, gradient, "c", 1, 1 }).wait ().code, TPS_ERROR_DUPLICATE);
-  EXPECT_EQ (push ({ 0, gradient, "c", 1 }).wait ().version, 2);
-}
-
-TEST_F (ModelServer, aPushThatFailedMayBeTriedAgainUnderItsId)
-{
-  Values first = draw_values (SMALL, &random_), gradient = draw_values (SMALL, &random_);
-
-  options_.n_trainers = 1;
-  start ();
-  shapes_ = SMALL;
-  EXPECT_EQ (push ({ 0, gradient, "c", 1 }).wait ().code, TPS_ERROR_NOT_FOUND);
-  ASSERT_EQ (init (SMALL, first), 0);
   EXPECT_EQ (push ({ 0, gradient, "c", 1 }).wait ().version, 2);
 }
 
