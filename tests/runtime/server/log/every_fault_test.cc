@@ -123,10 +123,10 @@ public:
           act (script_[i], static_cast<uint32_t> (i));
         }
     close ();
-    was_cut_ = disk_.is_off ();
-    n_operations_ = disk_.get_operations ();
-    n_syncs_ = disk_.get_syncs ();
-    n_writes_ = disk_.get_writes ();
+    was_cut = disk_.is_off ();
+    n_operations = disk_.get_operations ();
+    n_syncs = disk_.get_syncs ();
+    n_writes = disk_.get_writes ();
     disk_.restart ();
     disk_.set_capacity (UINT64_MAX);
     if (fault_.flipped > 0)
@@ -135,38 +135,11 @@ public:
     continue_and_check ();
   }
 
-  /* The operations, writes and syncs of the history, not counting the recovery. */
-  uint64_t
-  n_operations () const
-  {
-    return n_operations_;
-  }
-  uint64_t
-  n_syncs () const
-  {
-    return n_syncs_;
-  }
-  uint64_t
-  n_writes () const
-  {
-    return n_writes_;
-  }
-  bool
-  was_cut () const
-  {
-    return was_cut_;
-  }
-  bool
-  was_recovery_cut () const
-  {
-    return was_recovery_cut_;
-  }
-  /* Returns TRUE if an error has named the damage of a flipped bit. */
-  bool
-  was_refused () const
-  {
-    return was_refused_;
-  }
+  /* Of the history, not counting the recovery. */
+  uint64_t n_operations = 0, n_syncs = 0, n_writes = 0;
+  bool was_cut = false;
+  bool was_recovery_cut = false;
+  bool was_refused = false; /* an error has named the damage of a flipped bit */
 
 private:
   struct Waiting
@@ -212,9 +185,9 @@ private:
   note (const GError *error)
   {
     message_ = error->message;
-    was_refused_ = fault_.flipped > 0
-                   && (error->code == TPS_ERROR_ABORTED
-                       || error->code == TPS_ERROR_INVALID_ARGUMENT);
+    was_refused = fault_.flipped > 0
+                  && (error->code == TPS_ERROR_ABORTED
+                      || error->code == TPS_ERROR_INVALID_ARGUMENT);
   }
 
   void
@@ -310,15 +283,15 @@ private:
     if (fault_.recovery_cut > 0)
       disk_.cut_after (fault_.recovery_cut);
     bool is_open = open ();
-    was_recovery_cut_ = disk_.is_off ();
-    if (was_recovery_cut_)
+    was_recovery_cut = disk_.is_off ();
+    if (was_recovery_cut)
       {
         close ();
         disk_.restart ();
         is_open = open ();
       }
     disk_.cut_after (UINT32_MAX);
-    ASSERT_TRUE (is_open || was_refused_) << message_;
+    ASSERT_TRUE (is_open || was_refused) << message_;
     if (is_open)
       check ();
   }
@@ -341,7 +314,7 @@ private:
         if (!tps_log_cursor_next (cursor, &record, &error))
           {
             note (error);
-            ASSERT_TRUE (was_refused_) << message_;
+            ASSERT_TRUE (was_refused) << message_;
             return;
           }
         ASSERT_EQ (record.lsn, lsn);
@@ -361,7 +334,7 @@ private:
   {
     const Event event = { Do::append, TPS_DURABILITY_COMMIT, TPS_COMMAND_APPLY_ROWS, 3000, 0 };
 
-    if (log_ == nullptr || was_refused_ || testing::Test::HasFatalFailure ())
+    if (log_ == nullptr || was_refused || testing::Test::HasFatalFailure ())
       {
         close ();
         return;
@@ -388,8 +361,6 @@ private:
   gint64 last_done_[4] = { 0, 0, 0, 0 }; /* by durability */
   std::map<gint64, std::string> appended_;
   std::set<Waiting *> waiting_;
-  uint64_t n_operations_ = 0, n_syncs_ = 0, n_writes_ = 0;
-  bool was_cut_ = false, was_recovery_cut_ = false, was_refused_ = false;
 };
 
 class EveryFault : public testing::TestWithParam<uint32_t>
@@ -400,9 +371,9 @@ protected:
     FaultRun whole (GetParam (), script_, {});
 
     whole.run ();
-    n_operations_ = whole.n_operations ();
-    n_syncs_ = whole.n_syncs ();
-    n_writes_ = whole.n_writes ();
+    n_operations_ = whole.n_operations;
+    n_syncs_ = whole.n_syncs;
+    n_writes_ = whole.n_writes;
   }
 
   /* Runs a history with a fault. Returns TRUE if all checks have passed. */
@@ -436,8 +407,8 @@ TEST_P (EveryFault, ACutAnywhereLeavesAPrefixWithAllThatWasAcknowledged)
       do
         {
           ASSERT_TRUE (run ({ cut, recovery_cut }, [&] (const FaultRun &run) {
-            EXPECT_TRUE (run.was_cut ()) << "the history is the same every time";
-            is_cut_again = run.was_recovery_cut ();
+            EXPECT_TRUE (run.was_cut) << "the history is the same every time";
+            is_cut_again = run.was_recovery_cut;
           }));
           n_recovery_cuts += is_cut_again;
           recovery_cut++;
@@ -474,7 +445,7 @@ TEST_P (EveryFault, AFlippedBitIsHarmlessOrNamed)
 
   for (uint64_t flip = 1; flip <= 60; flip++)
     ASSERT_TRUE (
-        run ({ .flipped = flip }, [&] (const FaultRun &run) { n_refused += run.was_refused (); }));
+        run ({ .flipped = flip }, [&] (const FaultRun &run) { n_refused += run.was_refused; }));
   EXPECT_GT (n_refused, 10);
 }
 

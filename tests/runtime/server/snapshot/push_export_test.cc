@@ -148,27 +148,6 @@ TEST (PushIds, ExpireAfterAnImportAsBefore)
   now_ns = 0;
 }
 
-/* After a restart, a tenant must still have the clients of its share, and no others. */
-TEST (PushIds, KeepTheirTenants)
-{
-  Window from (20, 140), to (20, 140); /* shares of 10 clients */
-
-  for (const gchar *tenant : { static_cast<const gchar *> (nullptr), "ads", "news" })
-    for (gint64 client = 0; client < (tenant == nullptr ? 30 : 9); client++)
-      ASSERT_EQ (from.push ((tenant != nullptr ? tenant : "client") + std::to_string (client), 7,
-                            client + 1, tenant),
-                 TPS_PUSH_NEW);
-  ASSERT_EQ (from.push ("ads9", 7, 1, "ads"), TPS_PUSH_NEW);
-  to.import (from);
-  EXPECT_EQ (to.push ("new of ads", 7, 1, "ads"), TPS_PUSH_REFUSED);
-  EXPECT_EQ (to.push ("ads0", 8, 1, "ads"), TPS_PUSH_NEW);
-  EXPECT_EQ (to.push ("new of news", 7, 1, "news"), TPS_PUSH_NEW);
-  EXPECT_EQ (to.push ("too many of news", 7, 1, "news"), TPS_PUSH_REFUSED);
-  EXPECT_EQ (to.push ("new", 7, 1), TPS_PUSH_NEW);
-  EXPECT_EQ (tps_push_window_forget (to.window, "ads", 0), 10u);
-  EXPECT_EQ (to.push ("new of ads", 7, 1, "ads"), TPS_PUSH_NEW);
-}
-
 /* Remembered pushes must be exported with their replies, also if the export has many pieces. */
 TEST (PushIds, KeepTheirAnswers)
 {
