@@ -44,6 +44,22 @@ struct Task
   gint64 timeout_ns = 20 * SECOND_NS;
 };
 
+/* Returns the status at the end of the pass. The caller must clear it. */
+inline TpsTrainStatus
+wait_for_end (TpsTrainer *trainer)
+{
+  TpsTrainStatus status = {};
+
+  do
+    {
+      tps_train_status_clear (&status);
+      tps_trainer_get_status (trainer, &status);
+      std::this_thread::yield ();
+    }
+  while (status.state == TPS_TRAIN_RUNNING);
+  return status;
+}
+
 /* The trainers of one process, their servers and their rendezvous. */
 class Fleet
 {
@@ -164,24 +180,14 @@ public:
   std::string
   wait (guint rank)
   {
-    for (;; std::this_thread::yield ())
-      {
-        TpsTrainStatus status;
+    g_auto (TpsTrainStatus) status = wait_for_end (trainers_[rank]);
 
-        tps_trainer_get_status (trainers_[rank], &status);
-        TpsTrainState state = status.state;
-        std::string text = status.error == nullptr
-                               ? ""
-                               : std::string (tps_error_code_name (status.error->code)) + ": "
-                                     + status.error->message;
-        tps_train_status_clear (&status);
-        if (state == TPS_TRAIN_SUCCEEDED)
-          return "SUCCEEDED";
-        if (state == TPS_TRAIN_CANCELLED)
-          return "CANCELLED";
-        if (state == TPS_TRAIN_FAILED)
-          return "FAILED: " + text;
-      }
+    if (status.state == TPS_TRAIN_SUCCEEDED)
+      return "SUCCEEDED";
+    if (status.state == TPS_TRAIN_CANCELLED)
+      return "CANCELLED";
+    return std::string ("FAILED: ") + tps_error_code_name (status.error->code) + ": "
+           + status.error->message;
   }
 
   void

@@ -124,22 +124,6 @@ TEST (Trainer, FailingToConnectIsTheErrorOfThePass)
   fleet.digest_of_run (Task ());
 }
 
-/* Returns the status at the end of the pass. The caller must clear it. */
-TpsTrainStatus
-wait_for_end (TpsTrainer *trainer)
-{
-  TpsTrainStatus status = {};
-
-  do
-    {
-      tps_train_status_clear (&status);
-      tps_trainer_get_status (trainer, &status);
-      std::this_thread::yield ();
-    }
-  while (status.state == TPS_TRAIN_RUNNING);
-  return status;
-}
-
 /* Other trainers would receive gradients without encryption. They must not leave a process that
  * requires encryption. */
 TEST (Trainer, JoinsNoPlainGroupWhereItIsToldNotTo)
