@@ -96,7 +96,7 @@ TEST_P (Pieces, OfATableAreOfDifferentTimes)
   Spec spec = Spec ("emb", n_rows, dim).optimizer (GetParam ().kind, 0.1);
   TpsSnapshotOptions options = options_of (disk.get (), server);
   TpsSnapshotInfo info;
-  Ids all (n_rows);
+  const Ids all = ids_of (whole (n_rows));
   struct Pushes
   {
     Server *server;
@@ -104,8 +104,6 @@ TEST_P (Pieces, OfATableAreOfDifferentTimes)
     int n = 0;
   } pushes { &server };
 
-  for (int64_t i = 0; i < n_rows; i++)
-    all[static_cast<size_t> (i)] = i;
   spec.on (GetParam ().device, GetParam ().is_host_memory);
   if (GetParam ().dtype != TPS_DTYPE_FLOAT32)
     spec.dtype (GetParam ().dtype, TPS_ROUNDING_STOCHASTIC);
@@ -159,10 +157,8 @@ TEST_P (Pieces, OfATableAreSharedWhereNothingHasChanged)
   Spec changing = Spec ("a", 100, 8), still = Spec ("b", 100, 8).optimizer (GetParam ().kind, 0.1);
   TpsSnapshotOptions options = options_of (disk.get (), server);
   TpsSnapshotInfo first, second, third;
-  Ids all (100);
+  const Ids all = ids_of (whole (100));
 
-  for (int64_t i = 0; i < 100; i++)
-    all[static_cast<size_t> (i)] = i;
   still.on (GetParam ().device, GetParam ().is_host_memory).dtype (GetParam ().dtype);
   ASSERT_TRUE (tps_table_store_create (server.store, &changing.value, nullptr));
   ASSERT_TRUE (tps_table_store_create (server.store, &still.value, nullptr));

@@ -49,19 +49,14 @@ TEST (Import, IntoOtherShards)
       TpsSnapshotOptions options = options_of (disk.get (), server);
       std::string folder = "shard" + std::to_string (i);
       TpsSnapshotInfo info;
-      Ids ids;
 
-      for (int64_t slot = 0; slot < part.value.shard.n_rows; slot++)
-        ids.push_back (tps_shard_get_row (&part.value.shard, slot));
       ASSERT_TRUE (tps_table_store_create (server.store, &part.value, nullptr));
-      server.probe ("emb", ids, dim);
+      server.probe ("emb", ids_of (part.value.shard), dim);
       options.folder = folder.c_str ();
       ASSERT_EQ (write (options, &info), "");
       paths.push_back (folder + "/" + info.name + "/table-000000.safetensors");
     }
-  Ids all;
-  for (int64_t row = 0; row < n_rows; row++)
-    all.push_back (row);
+  const Ids all = ids_of (whole (n_rows));
   reference.probe ("emb", all, dim);
   ASSERT_TRUE (tps_table_store_create (twice.store, &spec.value, nullptr));
   twice.probe ("emb", all, dim);
@@ -70,10 +65,8 @@ TEST (Import, IntoOtherShards)
     {
       Server server (0, true);
       Spec into = spec_of ("emb", n_rows, dim, TPS_OPTIMIZER_ADAM).shard (target);
-      Ids ids;
+      const Ids ids = ids_of (target);
 
-      for (int64_t slot = 0; slot < target.n_rows; slot++)
-        ids.push_back (tps_shard_get_row (&target, slot));
       ASSERT_EQ (import_into (server, disk, paths, into), "");
       EXPECT_EQ (tps_sequencer_get_lsn (server.sequencer), 1);
       EXPECT_TRUE (server.rows_of ("emb", ids) == reference.rows_of ("emb", ids));
@@ -137,17 +130,12 @@ TEST (Import, TakesArraysOfNumPyIntoShards)
       {
         Server server (0, true);
         Spec spec = Spec ("emb", n_rows, 2).dtype (dtype).shard (target);
+        const Ids ids = ids_of (target);
         Floats expected;
-        Ids ids;
 
-        for (int64_t slot = 0; slot < target.n_rows; slot++)
-          {
-            int64_t row = tps_shard_get_row (&target, slot);
-
-            ids.push_back (row);
-            expected.push_back (static_cast<float> (2 * row));
-            expected.push_back (static_cast<float> (2 * row + 1));
-          }
+        for (int64_t row : ids)
+          for (int64_t value : { 2 * row, 2 * row + 1 })
+            expected.push_back (static_cast<float> (value));
         ASSERT_EQ (import_into (server, disk, { "a.npy" }, spec), "");
         EXPECT_EQ (to_floats (server.rows_of ("emb", ids), dtype), expected);
       }
@@ -164,11 +152,9 @@ TEST (Import, ChecksEveryHeader)
   TpsSnapshotInfo info;
   Random random (11);
   std::vector<std::string> paths;
+  const Ids ids = ids_of (spec.value.shard);
   int n_taken = 0;
-  Ids ids;
 
-  for (int64_t slot = 0; slot < spec.value.shard.n_rows; slot++)
-    ids.push_back (tps_shard_get_row (&spec.value.shard, slot));
   options.max_increments = 2;
   ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
   ASSERT_EQ (write (options, &info), "");

@@ -21,8 +21,7 @@ protected:
 
         spec.shard (shards[i]).dtype (GetParam ().dtype);
         EXPECT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
-        for (int64_t slot = 0; slot < shards[i].n_rows; slot++)
-          rows[i].push_back (tps_shard_get_row (&shards[i], slot));
+        rows[i] = ids_of (shards[i]);
         push (i, rows[i]);
       }
     options = options_of (disk.get (), server);

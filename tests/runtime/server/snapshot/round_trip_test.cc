@@ -55,10 +55,8 @@ TEST_P (RoundTrips, AreExact)
   for (int i = 0; i < 3; i++)
     {
       std::string name = "table/" + std::to_string (i);
-      Ids ids;
+      const Ids ids = ids_of (shards[i]);
 
-      for (int64_t slot = 0; slot < shards[i].n_rows; slot++)
-        ids.push_back (tps_shard_get_row (&shards[i], slot));
       EXPECT_TRUE (server.rows_of (name, ids) == other.rows_of (name, ids));
       EXPECT_TRUE (server.state_of (name) == other.state_of (name));
       server.probe (name, ids, dims[i]);
@@ -111,10 +109,8 @@ TEST (RoundTrip, OfADeviceGivesTheSameFileAsTheHost)
           Spec spec = spec_of ("emb", 5000, 7, TPS_OPTIMIZER_ADAM);
           TpsSnapshotInfo info;
           Random random (5);
-          Ids ids;
+          const Ids ids = ids_of (whole (5000));
 
-          for (int64_t id = 0; id < 5000; id++)
-            ids.push_back (id);
           spec.dtype (dtype,
                       dtype != TPS_DTYPE_FLOAT32 ? TPS_ROUNDING_STOCHASTIC : TPS_ROUNDING_NEAREST);
           spec.on (i == 0 ? "cpu" : "fake:0");
