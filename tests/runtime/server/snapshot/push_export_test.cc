@@ -43,17 +43,25 @@ public:
   }
 
   TpsPushVerdict
-  push (const std::string &client, gint64 sequence, gint64 lsn, const gchar *tenant = nullptr)
+  begin (const std::string &client, gint64 sequence, gint64 *answer, GError **error = nullptr,
+         const gchar *tenant = nullptr)
   {
     TpsPushDigest digest = digest_of (sequence);
     TpsPushRequest request {};
-    gint64 answer;
 
     request.client = client.c_str ();
     request.sequence = sequence;
     request.digest = &digest;
     request.tenant = tenant;
-    TpsPushVerdict verdict = tps_push_window_begin (window, &request, &answer, nullptr);
+    return tps_push_window_begin (window, &request, answer, error);
+  }
+
+  TpsPushVerdict
+  push (const std::string &client, gint64 sequence, gint64 lsn, const gchar *tenant = nullptr)
+  {
+    gint64 answer;
+    TpsPushVerdict verdict = begin (client, sequence, &answer, nullptr, tenant);
+
     if (verdict == TPS_PUSH_NEW)
       tps_push_window_end (window, client.c_str (), sequence, sequence * 3, lsn);
     return verdict;
@@ -107,15 +115,10 @@ TEST (PushIds, AreNeverNewInASmallerWindow)
       for (int client = 0; client < 20; client++)
         {
           std::string name = "client" + std::to_string (client);
-          TpsPushDigest digest = digest_of (7);
-          TpsPushRequest request {};
           g_autoptr (GError) error = nullptr;
           gint64 answer;
+          TpsPushVerdict verdict = to.begin (name, 7, &answer, &error);
 
-          request.client = name.c_str ();
-          request.sequence = 7;
-          request.digest = &digest;
-          TpsPushVerdict verdict = tps_push_window_begin (to.window, &request, &answer, &error);
           EXPECT_TRUE (verdict == TPS_PUSH_REPEAT
                        || g_error_matches (error, TPS_ERROR, TPS_ERROR_STALE))
               << name << ": " << (error != nullptr ? error->message : "new");
@@ -169,13 +172,8 @@ TEST (PushIds, KeepTheirAnswers)
   for (int client = 0; client < 1000; client++)
     {
       std::string name = "client" + std::to_string (client);
-      TpsPushDigest digest = digest_of (10);
-      TpsPushRequest request {};
 
-      request.client = name.c_str ();
-      request.sequence = 10;
-      request.digest = &digest;
-      ASSERT_EQ (tps_push_window_begin (to.window, &request, &answer, nullptr), TPS_PUSH_REPEAT);
+      ASSERT_EQ (to.begin (name, 10, &answer), TPS_PUSH_REPEAT);
       ASSERT_EQ (answer, 30);
       ASSERT_EQ (to.ask (name, 1), TPS_PUSH_REFUSED);
       ASSERT_EQ (to.ask (name, 11), TPS_PUSH_NEW);

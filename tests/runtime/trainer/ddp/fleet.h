@@ -16,6 +16,8 @@
 #include "tests/runtime/trainer/ddp/fakes.h"
 #include "tests/runtime/trainer/ddp/local_exchange.h"
 
+inline constexpr const char *HOOKS[] = { "allreduce_hook", "hybrid_hook", "rpc_hook",
+                                         "sparse_rpc_hook" };
 constexpr gint64 SECOND_NS = G_GINT64_CONSTANT (1000000000);
 
 /* Returns arguments of DummyModel. The caller owns them. */

@@ -16,8 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 
-const char *const HOOKS[] = { "allreduce_hook", "hybrid_hook", "rpc_hook", "sparse_rpc_hook" };
-
 TEST (Trainer, LeavesNoKeysInTheStore)
 {
   Fleet fleet (3);
