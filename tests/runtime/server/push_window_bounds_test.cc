@@ -75,19 +75,6 @@ TEST_F (SmallPushWindow, floorsExpireWhenTheirClientsAreIdle)
   EXPECT_EQ (push ("c", 1, 1), NEW);
 }
 
-TEST_F (SmallPushWindow, forgetsNoneThatRuns)
-{
-  Ending ending;
-
-  EXPECT_EQ (begin ("a", 1), NEW);
-  for (const char *client : { "b", "c", "d", "e", "f" })
-    push (client, 1, 1);
-  EXPECT_EQ (begin ("a", 1, 0, &ending), RUNNING);
-  end ("a", 1, 9);
-  EXPECT_EQ (ending.answer, 9);
-  EXPECT_EQ (begin ("a", 1), REPEAT);
-}
-
 TEST_F (SmallPushWindow, boundsTheRememberedPushesOfAllClients)
 {
   for (gint64 sequence = 0; sequence < 6; sequence++)
@@ -326,22 +313,6 @@ protected:
 
   TpsBudget *budget_;
 };
-
-TEST_F (BudgetedPushWindow, windowsBecomeFloorsAndThenNamesAreRefused)
-{
-  int n = 0;
-
-  while (push ("n" + std::to_string (n), 1, 1) == NEW)
-    n++;
-  EXPECT_GT (n, static_cast<int> (max_bytes / 512));
-  EXPECT_LE (tps_budget_get_peak (budget_), max_bytes);
-  for (int i = 0; i < n; i++)
-    {
-      Verdict verdict = begin ("n" + std::to_string (i), 1);
-
-      ASSERT_TRUE (verdict == STALE || verdict == REPEAT) << i << ": " << verdict;
-    }
-}
 
 /* A known client must be able to continue, with a window as large as the budget permits. */
 TEST_F (BudgetedPushWindow, aKnownClientIsNotRefused)

@@ -9,28 +9,6 @@ using namespace push_window_test;
 
 namespace {
 
-TEST_F (PushWindow, repeatsAreAnsweredAsTheFirstTime)
-{
-  EXPECT_EQ (push ("a", 5, 55), NEW);
-  EXPECT_EQ (push ("b", 5, 66), NEW);
-  EXPECT_EQ (begin ("a", 5), REPEAT);
-  EXPECT_EQ (answer, 55);
-  EXPECT_EQ (begin ("b", 5), REPEAT);
-  EXPECT_EQ (answer, 66);
-  EXPECT_EQ (begin ("a", 4), NEW);
-  fail ("a", 4);
-}
-
-TEST_F (PushWindow, twoClientsOfOneNameAreOneAndNeitherGetsTheOthersAnswer)
-{
-  push ("a", 5, 55);
-  EXPECT_EQ (begin ("a", 5, 1), DUPLICATE);
-  EXPECT_EQ (message, "push 5 of client a was already used for another request");
-  EXPECT_EQ (begin ("a", 6), NEW);
-  EXPECT_EQ (begin ("a", 6, 1), DUPLICATE); /* the first request is still running */
-  end ("a", 6, 1);
-}
-
 TEST_F (PushWindow, takesAnyOrderInsideTheWindowAndNothingBelow)
 {
   push ("a", 5000, 1);
@@ -47,17 +25,6 @@ TEST_F (PushWindow, takesAnyOrderInsideTheWindowAndNothingBelow)
   EXPECT_EQ (begin ("a", 5000 - TPS_PUSH_WINDOW + 1), STALE); /* was remembered earlier */
 }
 
-TEST_F (PushWindow, remembersTheWholeWindowHoweverFarItMoves)
-{
-  for (gint64 sequence = 0; sequence < 10000; sequence++)
-    ASSERT_EQ (push ("a", sequence, sequence + 7), NEW);
-  for (gint64 sequence = 10000 - TPS_PUSH_WINDOW; sequence < 10000; sequence++)
-    {
-      ASSERT_EQ (begin ("a", sequence), REPEAT);
-      ASSERT_EQ (answer, sequence + 7);
-    }
-}
-
 TEST_F (PushWindow, acceptsTheSmallestAndTheLargestNumbers)
 {
   push ("a", G_MAXINT64, 1);
@@ -68,49 +35,6 @@ TEST_F (PushWindow, acceptsTheSmallestAndTheLargestNumbers)
   EXPECT_EQ (begin ("b", G_MAXINT64), REPEAT);
   EXPECT_EQ (answer, 3);
   EXPECT_EQ (begin ("b", G_MININT64), STALE);
-}
-
-TEST_F (PushWindow, failedPushesAreNotRemembered)
-{
-  EXPECT_EQ (begin ("a", 9000), NEW);
-  fail ("a", 9000);
-  EXPECT_EQ (push ("a", 1, 11), NEW); /* a failed push must not move the window either */
-  EXPECT_EQ (begin ("a", 9000, 2), NEW);
-  end ("a", 9000, 90);
-  EXPECT_EQ (begin ("a", 9000, 2), REPEAT);
-  EXPECT_EQ (begin ("a", 1), STALE);
-}
-
-TEST_F (PushWindow, repeatsOfARunningPushEndWithIt)
-{
-  Ending endings[3];
-
-  EXPECT_EQ (begin ("a", 1), NEW);
-  for (Ending &ending : endings)
-    EXPECT_EQ (begin ("a", 1, 0, &ending), RUNNING);
-  for (const Ending &ending : endings)
-    EXPECT_EQ (ending.n_calls, 0);
-  end ("a", 1, 17);
-  for (const Ending &ending : endings)
-    {
-      EXPECT_EQ (ending.n_calls, 1);
-      EXPECT_EQ (ending.answer, 17);
-      EXPECT_EQ (ending.code, -1);
-    }
-  EXPECT_EQ (begin ("a", 1), REPEAT);
-}
-
-TEST_F (PushWindow, repeatsOfARunningPushFailWithIt)
-{
-  Ending ending;
-
-  EXPECT_EQ (begin ("a", 1), NEW);
-  EXPECT_EQ (begin ("a", 1, 0, &ending), RUNNING);
-  fail ("a", 1);
-  EXPECT_EQ (ending.n_calls, 1);
-  EXPECT_EQ (ending.code, TPS_ERROR_NOT_FOUND);
-  EXPECT_EQ (begin ("a", 1), NEW);
-  fail ("a", 1);
 }
 
 TEST_F (PushWindow, aDigestThatComesLateIsComparedWhenThePushEnds)
@@ -135,37 +59,11 @@ TEST_F (PushWindow, aDigestThatComesLateIsComparedWhenThePushEnds)
   EXPECT_EQ (begin ("a", 5, 2), DUPLICATE);
 }
 
-TEST_F (PushWindow, aPushWithoutADigestMayFailWithoutOne)
-{
-  Ending ending;
-
-  EXPECT_EQ (begin_unknown ("a", 5), TPS_PUSH_NEW);
-  EXPECT_EQ (begin ("a", 5, 1, &ending), RUNNING);
-  fail ("a", 5);
-  EXPECT_EQ (ending.code, TPS_ERROR_NOT_FOUND);
-  EXPECT_EQ (begin_unknown ("a", 5), TPS_PUSH_NEW);
-  fail ("a", 5);
-}
-
 TEST_F (PushWindow, belowTheWindowNoDigestIsNeeded)
 {
   push ("a", 1, 1);
   push ("a", TPS_PUSH_WINDOW + 1, 2);
   EXPECT_EQ (begin_unknown ("a", 1), TPS_PUSH_REFUSED);
-}
-
-TEST_F (PushWindow, aRunningPushThatTheWindowLeftBehindStillEnds)
-{
-  Ending ending;
-
-  EXPECT_EQ (begin ("a", 1), NEW);
-  push ("a", 100000, 5);
-  EXPECT_EQ (begin ("a", 1, 0, &ending), RUNNING);
-  EXPECT_EQ (begin ("a", 2), STALE);
-  end ("a", 1, 6);
-  EXPECT_EQ (ending.answer, 6);
-  EXPECT_EQ (begin ("a", 1), STALE);
-  EXPECT_EQ (begin ("a", 100000), REPEAT);
 }
 
 /* ---- incarnations --------------------------------------------------------------------------- */
@@ -178,36 +76,6 @@ TEST_F (PushWindow, aRunningPushThatTheWindowLeftBehindIsNotNewAgain)
   end ("a", 1, 0, 30);
   EXPECT_EQ (begin ("a", 1, 0, nullptr, 20), STALE);
   EXPECT_EQ (begin ("a", 1, 0, nullptr, 31), NEW) << "created after it";
-}
-
-TEST_F (PushWindow, aPushToALaterTableIsNew)
-{
-  EXPECT_EQ (push_to (1, "a", 5, 10), NEW);
-  EXPECT_EQ (begin ("a", 5, 0, nullptr, 1), REPEAT);
-  EXPECT_EQ (begin ("a", 5, 0, nullptr, 10), REPEAT);
-  EXPECT_EQ (push_to (11, "a", 5, 12), NEW);
-  EXPECT_EQ (begin ("a", 5, 0, nullptr, 11), REPEAT);
-  EXPECT_EQ (begin ("a", 5, 0, nullptr, 0), REPEAT) << "without an incarnation it matches any";
-  EXPECT_EQ (begin ("a", 5, 1, nullptr, 11), DUPLICATE);
-}
-
-/* A whole run is repeated with the same ids on a new table. All its pushes must be applied once. */
-TEST_F (PushWindow, aRunThatBeginsAnewOnANewTableIsApplied)
-{
-  gint64 lsn = 0;
-
-  for (gint64 run = 0; run < 3; run++)
-    {
-      gint64 incarnation = ++lsn;
-
-      for (gint64 sequence = 0; sequence < 5000; sequence++)
-        {
-          ASSERT_EQ (push_to (incarnation, "a", sequence, ++lsn), NEW) << run << " " << sequence;
-          ASSERT_EQ (begin ("a", sequence, 0, nullptr, incarnation), REPEAT);
-        }
-      EXPECT_EQ (begin ("a", 0, 0, nullptr, incarnation), STALE);
-      EXPECT_EQ (begin ("a", 0, 0, nullptr, lsn), STALE);
-    }
 }
 
 /* The client's window has become a floor before it begins anew. */

@@ -116,25 +116,6 @@ protected:
 
 } // namespace
 
-/* A command that is admitted while another command has the turn must run after it. */
-TEST_F (Sequencer, commandsOfOneObjectRunInTheOrderOfTheirLsns)
-{
-  Lsns ran;
-  Command second ({ &a }, [&] { ran.push_back (second.record.lsn); });
-  Command third ({ &a }, [&] { ran.push_back (third.record.lsn); });
-  Command first ({ &a }, [&] {
-    run (second);
-    run (third);
-    EXPECT_EQ (second.n_ended, 0) << "it waits, without a thread";
-    ran.push_back (first.record.lsn);
-  });
-
-  start (false);
-  run (first);
-  EXPECT_EQ (ran, (Lsns { 1, 2, 3 }));
-  EXPECT_EQ (first.n_ended + second.n_ended + third.n_ended, 3);
-}
-
 /* A second command may run concurrently with the first. A third command must wait until the first
  * has ended, even if the second ends earlier. */
 TEST_F (Sequencer, twoCommandsThatMayFollowRunAtATime)

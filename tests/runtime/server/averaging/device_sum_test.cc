@@ -6,17 +6,15 @@
 #include "runtime/server/averaging/device_sum.h"
 
 #include <cmath>
-#include <future>
 #include <random>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/server/averaging/parameter_server.h"
 #include "runtime/server/averaging/reduction.h"
 #include "runtime/device/device_memory.h"
 #include "runtime/base/error.h"
-#include "tests/runtime/server/averaging/gradients.h"
+#include "tests/runtime/server/averaging/parameter_server_fixture.h"
 
 namespace averaging_test {
 namespace {
@@ -94,21 +92,6 @@ move_there (TpsDevice *device, TpsGradient *gradient)
   TpsShape shape = dense->shape;
   tps_tensor_clear (dense);
   tps_tensor_init_take (dense, &shape, buffer, 0);
-}
-
-/* Reads an average that lies in any memory. */
-Average
-read_average (const TpsGradient &average)
-{
-  g_auto (TpsGradient) here = {};
-
-  tps_gradient_init_ref (&here, &average);
-  if (tps_device_memory_of_tensor (&average.dense) != nullptr)
-    {
-      tps_tensor_clear (&here.dense);
-      EXPECT_TRUE (tps_device_memory_download (&here.dense, &average.dense, nullptr));
-    }
-  return to_average (here);
 }
 
 std::vector<Contribution>
@@ -225,7 +208,7 @@ TEST (DeviceSum, SameBitsWhereverGradientsLieAndTheAverageStaysWhereAllDo)
             reduction.on_device = sums;
             ASSERT_TRUE (fold_all (&reduction, pointers, 2, nullptr, nullptr));
             ASSERT_TRUE (fold_all (&reduction, pointers + 2, 1, &average, nullptr));
-            EXPECT_TRUE (read_average (average) == expected_average (given, false))
+            EXPECT_TRUE (to_average (average) == expected_average (given, false))
                 << device->name << " " << tps_dtype_name (dtype) << " " << there;
             EXPECT_EQ (tps_device_memory_of_tensor (&average.dense), all_there ? device : nullptr);
             tps_gradient_clear (&average);
@@ -347,66 +330,37 @@ TEST (DeviceSum, IdleMemoryGivesWayIfTheDeviceHasNoMore)
 
 /* -- the server -- */
 
-/* The reply to one call, for which a test may wait. */
-class Answer
-{
-public:
-  static void
-  done (gpointer user_data, const TpsGradient *average, const GError *error)
-  {
-    Answer *self = static_cast<Answer *> (user_data);
-
-    if (error != nullptr)
-      self->text = std::string (tps_error_code_name (error->code)) + ": " + error->message;
-    else
-      self->average = read_average (*average);
-    self->promise.set_value ();
-  }
-
-  std::string text; /* if empty, `average` is the reply */
-  Average average;
-  std::promise<void> promise;
-};
-
-/* Copies the elements to memory of `there`, if that is not NULL, and pushes them. */
-void
-push (TpsParameterServer *server, gint32 trainer, gint32 param_loc, const Contribution &what,
-      Answer *answer, TpsDevice *there = nullptr)
-{
-  TpsGradient gradient = to_gradient (what);
-
-  if (there != nullptr)
-    move_there (there, &gradient);
-  tps_parameter_server_average_gradient (server, trainer, 0, param_loc, &gradient, TRUE,
-                                         Answer::done, answer);
-}
-
-class DeviceServer : public testing::Test
+class DeviceServer : public ParameterServerTest
 {
 protected:
-  void
-  start (TpsDevice *device, guint n_trainers)
-  {
-    TpsParameterServerOptions options = {};
-
-    options.n_trainers = n_trainers;
-    options.workers = workers;
-    options.device = device;
-    server = tps_parameter_server_new (&options, nullptr);
-  }
-
   void
   TearDown () override
   {
     g_clear_pointer (&server, tps_parameter_server_free);
-    tps_worker_pool_free (workers);
+  }
+
+  void
+  start_on (TpsDevice *device, guint n_trainers)
+  {
+    g_clear_pointer (&server, tps_parameter_server_free);
+    start (n_trainers, nullptr, 0, device);
+  }
+
+  /* Like push(), but copies the elements to memory of `there`. */
+  void
+  push_from (TpsDevice *there, Answer *answer, gint32 trainer, gint32 param_loc,
+             const Contribution &what)
+  {
+    TpsGradient gradient = to_gradient (what);
+
+    move_there (there, &gradient);
+    tps_parameter_server_average_gradient (server, trainer, 0, param_loc, &gradient, TRUE,
+                                           Answer::done, answer);
   }
 
   /* A device with the CPU's functions. A test replaces some of them. It must outlive the server. */
   TpsDeviceOps ops = *tps_device_find ("cpu", nullptr)->ops;
   TpsDevice fake = { &ops, "fake:0" };
-  TpsWorkerPool *workers = tps_worker_pool_new ("test", 2);
-  TpsParameterServer *server = nullptr;
 };
 
 TEST_F (DeviceServer, AveragesManyRoundsAtOnceDenseAndSparse)
@@ -419,7 +373,7 @@ TEST_F (DeviceServer, AveragesManyRoundsAtOnceDenseAndSparse)
       std::vector<std::vector<Contribution>> rounds;
       std::vector<Answer> answers (3 * n_rounds);
 
-      start (device, 3);
+      start_on (device, 3);
       for (gint32 r = 0; r < n_rounds; r++)
         if (r % 4 == 3)
           rounds.push_back (std::vector<Contribution> (3, sparse ({ 1, 5 }, 9, 1, { 2, 3 })));
@@ -427,15 +381,14 @@ TEST_F (DeviceServer, AveragesManyRoundsAtOnceDenseAndSparse)
           rounds.push_back (random_round (&dice, 3, r % 2 == 0 ? 100 : 50000, TPS_DTYPE_FLOAT32));
       for (gint32 trainer : { 2, 0, 1 })
         for (gint32 r = 0; r < n_rounds; r++)
-          push (server, trainer, r, rounds[(size_t) r][(size_t) trainer],
-                &answers[(size_t) (3 * r + trainer)]);
+          push (&answers[(size_t) (3 * r + trainer)], trainer, 0, r,
+                rounds[(size_t) r][(size_t) trainer]);
       for (size_t i = 0; i < answers.size (); i++)
         {
-          answers[i].promise.get_future ().wait ();
+          answers[i].wait ();
           EXPECT_TRUE (answers[i].average == expected_average (rounds[i / 3]))
-              << device->name << " " << i << " " << answers[i].text;
+              << device->name << " " << i << " " << answers[i].message;
         }
-      g_clear_pointer (&server, tps_parameter_server_free);
     }
 }
 
@@ -448,38 +401,39 @@ TEST_F (DeviceServer, TakesGradientsInMemoryOfItsDeviceAndRepeatsOfThem)
         std::vector<Contribution> given = random_round (&dice, 2, n_values, TPS_DTYPE_FLOAT32);
         Answer answers[2], waiting, late, other;
 
-        start (device, 2);
-        push (server, 0, 0, given[0], &answers[0], device);
-        push (server, 0, 0, given[0], &waiting); /* a repeat that is sent from host memory */
-        push (server, 1, 0, given[1], &answers[1], device);
-        push (server, 1, 0, given[1], &late, device);
-        push (server, 1, 0, dense ({ 1 }), &other, device);
+        start_on (device, 2);
+        push_from (device, &answers[0], 0, 0, given[0]);
+        push (&waiting, 0, 0, 0, given[0]); /* a repeat that is sent from host memory */
+        push_from (device, &answers[1], 1, 0, given[1]);
+        push_from (device, &late, 1, 0, given[1]);
+        push_from (device, &other, 1, 0, dense ({ 1 }));
         for (Answer *answer : { &answers[0], &answers[1], &waiting, &late })
           {
-            answer->promise.get_future ().wait ();
-            EXPECT_TRUE (answer->average == expected_average (given)) << answer->text;
+            answer->wait ();
+            EXPECT_TRUE (answer->average == expected_average (given)) << answer->message;
           }
-        other.promise.get_future ().wait ();
-        EXPECT_THAT (other.text, testing::StartsWith ("INVALID_ARGUMENT"));
-        g_clear_pointer (&server, tps_parameter_server_free);
+        other.wait ();
+        EXPECT_EQ (other.code, TPS_ERROR_INVALID_ARGUMENT);
       }
 }
 
 TEST_F (DeviceServer, RefusesMemoryOfAnotherDevice)
 {
-  Answer of_another, of_any;
+  const std::pair<TpsDevice *, const char *> cases[] = { { &fake, "on fake:0" },
+                                                         { nullptr, "in host memory" } };
 
-  start (&fake, 1);
-  push (server, 0, 0, dense ({ 1, 2 }), &of_another, far_device ());
-  of_another.promise.get_future ().wait ();
-  EXPECT_EQ (of_another.text, "INVALID_ARGUMENT: gradient.dense lies in memory of far:0, this "
-                              "server averages on fake:0");
-  g_clear_pointer (&server, tps_parameter_server_free);
-  start (nullptr, 1);
-  push (server, 0, 0, dense ({ 1, 2 }), &of_any, far_device ());
-  of_any.promise.get_future ().wait ();
-  EXPECT_EQ (of_any.text, "INVALID_ARGUMENT: gradient.dense lies in memory of far:0, this "
-                          "server averages in host memory");
+  for (const auto &[device, where] : cases)
+    {
+      Answer answer;
+
+      start_on (device, 1);
+      push_from (far_device (), &answer, 0, 0, dense ({ 1, 2 }));
+      answer.wait ();
+      EXPECT_EQ (answer.code, TPS_ERROR_INVALID_ARGUMENT);
+      EXPECT_EQ (answer.message, std::string ("gradient.dense lies in memory of far:0, this server "
+                                              "averages ")
+                                     + where);
+    }
 }
 
 /* If `is_lost`, the CPU's table fails when a thread waits for a stream. */
@@ -507,19 +461,20 @@ TEST_F (DeviceServer, ALostDeviceFailsDenseRoundsAndNoSparseOnes)
 
   is_lost = TRUE;
   ops.stream_sync = failing_sync;
-  start (&fake, 2);
+  start_on (&fake, 2);
   for (gint32 trainer : { 0, 1 })
     {
-      push (server, trainer, 0, dense ({ 1, 2 }), &lost[trainer]);
-      push (server, trainer, 1, sparse ({ 1 }, 3, 1, { 7 }), &sparse_one[trainer]);
+      push (&lost[trainer], trainer, 0, 0, dense ({ 1, 2 }));
+      push (&sparse_one[trainer], trainer, 0, 1, sparse ({ 1 }, 3, 1, { 7 }));
     }
   for (gint32 trainer : { 0, 1 })
     {
-      lost[trainer].promise.get_future ().wait ();
-      EXPECT_THAT (lost[trainer].text, testing::StartsWith ("DEVICE_LOST: round (batch 0"));
-      EXPECT_THAT (lost[trainer].text, HasSubstr ("it fell off the bus"));
-      sparse_one[trainer].promise.get_future ().wait ();
-      EXPECT_EQ (sparse_one[trainer].text, "");
+      lost[trainer].wait ();
+      EXPECT_EQ (lost[trainer].code, TPS_ERROR_DEVICE_LOST);
+      EXPECT_THAT (lost[trainer].message, testing::StartsWith ("round (batch 0"));
+      EXPECT_THAT (lost[trainer].message, HasSubstr ("it fell off the bus"));
+      sparse_one[trainer].wait ();
+      EXPECT_EQ (sparse_one[trainer].code, 0);
     }
 }
 
@@ -529,14 +484,14 @@ TEST_F (DeviceServer, WithoutMemoryTheRoundFailsAndTheNextOneWorks)
   Answer first, second;
 
   ops.alloc = no_memory;
-  start (&fake, 1);
-  push (server, 0, 0, dense ({ 1, 2 }), &first);
-  first.promise.get_future ().wait ();
-  EXPECT_THAT (first.text, HasSubstr ("fake:0: no memory"));
+  start_on (&fake, 1);
+  push (&first, 0, 0, 0, dense ({ 1, 2 }));
+  first.wait ();
+  EXPECT_THAT (first.message, HasSubstr ("fake:0: no memory"));
   ops.alloc = good;
-  push (server, 0, 1, dense ({ 1, 2 }), &second);
-  second.promise.get_future ().wait ();
-  EXPECT_EQ (second.text, "");
+  push (&second, 0, 0, 1, dense ({ 1, 2 }));
+  second.wait ();
+  EXPECT_EQ (second.code, 0);
 }
 
 } // namespace

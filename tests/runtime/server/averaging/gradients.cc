@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "runtime/device/device_memory.h"
+
 namespace averaging_test {
 
 namespace {
@@ -247,8 +249,12 @@ to_average (const TpsGradient &gradient)
   average.kind = gradient.kind;
   if (gradient.kind == TPS_GRADIENT_DENSE)
     {
+      g_auto (TpsTensor) here = {};
+      bool is_here = tps_device_memory_of_tensor (&gradient.dense) == nullptr;
+
+      g_assert (is_here || tps_device_memory_download (&here, &gradient.dense, nullptr));
       average.shape = shape_text (gradient.dense.shape);
-      average.bytes = tensor_bytes (gradient.dense);
+      average.bytes = tensor_bytes (is_here ? gradient.dense : here);
     }
   if (gradient.kind == TPS_GRADIENT_SPARSE)
     {

@@ -56,8 +56,8 @@ double round_to (TpsDType dtype, double value);
 /* The caller owns the result. */
 TpsGradient to_gradient (const Contribution &contribution);
 
+/* Returns the gradient's elements as an average. They may lie in memory of a device. */
 Average to_average (const TpsGradient &gradient);
-/* Returns the gradient's elements as an average. The elements must lie in host memory. */
 
 /* Returns the contribution's own elements as an average. */
 Average as_average (const Contribution &contribution);

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A server with two workers, and replies for which a test may wait. */
+/* A server with two workers, on the host or on a device, and replies for which a test may wait. */
 
 #pragma once
 
@@ -78,7 +78,7 @@ protected:
   }
 
   void
-  start (guint n_trainers, const char *kind = NULL, gint64 timeout_ns = 0)
+  start (guint n_trainers, const char *kind = NULL, gint64 timeout_ns = 0, TpsDevice *device = NULL)
   {
     TpsParameterServerOptions options = {};
 
@@ -86,6 +86,7 @@ protected:
     options.n_trainers = n_trainers;
     options.round_timeout_ns = timeout_ns;
     options.workers = workers;
+    options.device = device;
     server = tps_parameter_server_new (&options, NULL);
     ASSERT_NE (server, nullptr);
   }

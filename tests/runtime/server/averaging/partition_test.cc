@@ -50,15 +50,6 @@ TEST (Partition, NoServerHasMoreThanAThirdAboveTheBest)
     EXPECT_LE (total * 3, all);
 }
 
-TEST (Partition, TrainersOfTheOriginalsLayout)
-{
-  const guint n_trainers = 6, n_servers = 3;
-
-  for (guint rank = 0; rank < n_trainers; rank++)
-    EXPECT_EQ (tps_partition_find_server (rank, n_trainers, n_servers),
-               rank / (n_trainers / n_servers));
-}
-
 TEST (Partition, TrainersOfAServerAreThoseThatFindIt)
 {
   for (guint n_trainers = 1; n_trainers < 12; n_trainers++)

@@ -12,9 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/device/cpu/kernels/elementwise.h"
-#include "runtime/base/error.h"
-#include "tests/runtime/server/averaging/simulation.h"
+#include "tests/runtime/server/averaging/gradients.h"
 
 namespace averaging_test {
 namespace {
@@ -139,35 +137,6 @@ fold_groups (const std::vector<Contribution> &contributions, const std::vector<s
   tps_gradient_clear (&average);
   tps_reduction_clear (&reduction);
   return result;
-}
-
-TEST (Reduction, SameBitsForEveryOrderOfArrivalAndBothKinds)
-{
-  std::mt19937_64 dice (1);
-
-  for (TpsDType dtype : FLOATING)
-    for (bool is_sparse : { false, true })
-      {
-        std::vector<Contribution> given = random_round (&dice, is_sparse, 4, 5, dtype);
-        Average expected = expected_average (given);
-        std::vector<int> order = { 0, 1, 2, 3 };
-
-        do
-          for (const char *kind : { "AverageParameterServer", "AverageBatchParameterServer" })
-            {
-              Simulation::Options options;
-              options.n_trainers = 4;
-              options.kind = kind;
-              Simulation sim (options);
-              int call = 0;
-
-              for (int trainer : order)
-                call = sim.push (trainer, 0, 0, given[(size_t) trainer]);
-              ASSERT_TRUE (*sim.outcome (call).average == expected)
-                  << tps_dtype_name (dtype) << " " << kind;
-            }
-        while (std::next_permutation (order.begin (), order.end ()));
-      }
 }
 
 TEST (Reduction, SameBitsForEveryGroupingInPlaceOrNot)
@@ -315,29 +284,6 @@ TEST (Reduction, SparseSumStaysWhereItLiesWhileNoRowIsNew)
   EXPECT_EQ (tps_tensor_data (&average.values), elements);
   EXPECT_TRUE (to_average (average) == as_average (sparse ({ 1, 4, 5 }, 9, 1, { 6, 8, 7 })));
   tps_gradient_clear (&average);
-}
-
-TEST (Add, HasTheBitsOfOneAfterTheOther)
-{
-  std::mt19937 random (7);
-
-  for (TpsDType dtype :
-       { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT64, TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 })
-    for (size_t n : { 0, 1, 7, 16, 33, 1000 })
-      {
-        std::vector<double> values (2 * n);
-        std::vector<uint64_t> a (n), b (n), expected (n), sum (n);
-
-        for (double &value : values)
-          value = std::ldexp (std::uniform_real_distribution<> (-1, 1) (random),
-                              static_cast<int> (random () % 30) - 20);
-        tps_cpu_cast (dtype, a.data (), TPS_DTYPE_FLOAT64, values.data (), n);
-        tps_cpu_cast (dtype, b.data (), TPS_DTYPE_FLOAT64, values.data () + n, n);
-        tps_cpu_scale (dtype, expected.data (), a.data (), 1, n);
-        tps_cpu_accumulate (dtype, expected.data (), b.data (), n);
-        tps_cpu_add (dtype, sum.data (), a.data (), b.data (), n);
-        EXPECT_EQ (sum, expected) << tps_dtype_name (dtype) << ", " << n << " elements";
-      }
 }
 
 TEST (Digest, DiffersForDifferentContributions)

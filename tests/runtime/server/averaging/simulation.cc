@@ -48,8 +48,6 @@ Simulation::answer (TpsAveragingTicket *ticket)
 void
 Simulation::carry_out (TpsAveragingOutput *output)
 {
-  n_started += output->has_started;
-  n_all += output->has_all;
   n_completed += output->has_completed;
   for (TpsAveragingTicket *ticket = output->answered, *next; ticket != NULL; ticket = next)
     {

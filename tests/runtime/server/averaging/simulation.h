@@ -85,8 +85,6 @@ public:
   }
 
   int64_t now = 0;
-  int n_started = 0;
-  int n_all = 0;
   int n_completed = 0;
 
 private:

@@ -153,9 +153,6 @@ class Pushes
 public:
   explicit Pushes (const std::string &table) : table_ (table)
   {
-    for (int64_t row = 0; row < kRows; row++)
-      ids_.push_back (row);
-    values_.assign (static_cast<size_t> (kRows * kDim), -1.0f);
   }
 
   void
@@ -188,14 +185,6 @@ public:
   }
 
   int
-  get_code ()
-  {
-    std::lock_guard<std::mutex> guard (lock_);
-
-    return code;
-  }
-
-  int
   n_applied ()
   {
     std::lock_guard<std::mutex> guard (lock_);
@@ -223,8 +212,8 @@ private:
   }
 
   std::string table_;
-  Ids ids_;
-  Floats values_;
+  const Ids ids_ = embedding_test::ids_of (embedding_test::whole (kRows));
+  const Floats values_ = Floats (kRows * kDim, -1.0f);
   std::mutex lock_;
   std::condition_variable changed_;
   std::string message_;

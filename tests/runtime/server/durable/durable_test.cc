@@ -10,9 +10,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <future>
-#include <mutex>
 #include <thread>
 
 #include "runtime/base/error.h"
@@ -109,26 +107,6 @@ protected:
 
 } // namespace
 
-TEST_F (Durable, tablesAndTheirPushesAreThereAfterARestart)
-{
-  Pushes pushes ("emb");
-
-  EXPECT_EQ (server->create ("gone"), 0);
-  EXPECT_EQ (server->create ("emb"), 0);
-  EXPECT_TRUE (tps_table_store_drop (server->store, "gone", nullptr));
-  for (int i = 0; i < 100; i++) /* several segments */
-    pushes.send (*server);
-  pushes.wait ();
-  EXPECT_EQ (pushes.n_failed, 0);
-  for (int i = 0; i < 3; i++)
-    {
-      start ();
-      EXPECT_EQ (server->row ("emb"), all (100));
-      EXPECT_EQ (tps_sequencer_get_lsn (server->sequencer), 103);
-      EXPECT_EQ (tps_table_store_get_rows (server->store, "gone"), 0);
-    }
-}
-
 TEST_F (Durable, aStopMayBePreparedDuringTheRecovery)
 {
   std::promise<int> code;
@@ -148,44 +126,6 @@ TEST_F (Durable, aStopMayBePreparedDuringTheRecovery)
   EXPECT_EQ (server->recover (), "");
   EXPECT_EQ (server->row ("emb"), all (0));
   EXPECT_EQ (server->create ("more"), 0);
-}
-
-/* Restarts, from the log and from a snapshot, must not change the random bits. */
-TEST_F (Durable, stochasticRoundingContinuesAfterARestart)
-{
-  Spec spec = Spec ("noisy", kRows, kDim)
-                  .normal (7)
-                  .dtype (TPS_DTYPE_BFLOAT16, TPS_ROUNDING_STOCHASTIC)
-                  .optimizer (TPS_OPTIMIZER_ADAGRAD, 0.1);
-  auto rows_of = [] (TpsTableStore *store) {
-    g_auto (TpsTensor) rows = {};
-    Ids ids;
-
-    for (int64_t row = 0; row < kRows; row++)
-      ids.push_back (row);
-    EXPECT_TRUE (tps_table_store_lookup_rows (store, "noisy", view (ids), &rows, nullptr));
-    return std::string (static_cast<const char *> (tps_tensor_data (&rows)),
-                        tps_shape_n_bytes (&rows.shape));
-  };
-  embedding_test::Store other;
-  Floats gradient (2 * kDim, 0.3f);
-
-  ASSERT_TRUE (tps_table_store_create (server->store, &spec.value, nullptr));
-  ASSERT_EQ (other.create (spec), "");
-  for (int64_t i = 0; i < 40; i++)
-    {
-      for (TpsTableStore *store : { server->store, other.get () })
-        ASSERT_TRUE (tps_table_store_apply_rows (store, "noisy", view (Ids { i, 3 }),
-                                                 view (gradient, kDim), nullptr));
-      if (i == 20)
-        {
-          EXPECT_EQ (Snapshot (*server).message, "");
-        }
-      if (i % 10 == 5)
-        start ();
-    }
-  start ();
-  EXPECT_TRUE (rows_of (server->store) == rows_of (other.get ()));
 }
 
 /* The push was within the limit at the time of its call, so the recovery must not apply the new
@@ -230,34 +170,6 @@ TEST_F (Durable, nothingIsServedBeforeTheRecoveryHasEnded)
   EXPECT_EQ (server->recover (), "");
   EXPECT_TRUE (tps_durable_check (server->durable, nullptr));
   EXPECT_EQ (server->phase (), TPS_DURABLE_LIVE);
-}
-
-TEST_F (Durable, aFullDiskRefusesPushesUntilThereIsRoom)
-{
-  Pushes pushes ("emb"), last ("emb");
-  auto deadline = std::chrono::steady_clock::now () + std::chrono::seconds (60);
-
-  EXPECT_EQ (server->create ("emb"), 0);
-  disk.is_full = true;
-  while (pushes.get_code () == 0 && std::chrono::steady_clock::now () < deadline)
-    pushes.send (*server); /* pushes that have an LSN wait for room */
-  EXPECT_EQ (pushes.get_code (), TPS_ERROR_RESOURCE_EXHAUSTED) << pushes.message ();
-  EXPECT_THAT (pushes.message (), HasSubstr ("no room"));
-  server->row ("emb");
-
-  disk.is_full = false;
-  pushes.wait ();
-  while (server->phase () != TPS_DURABLE_LIVE && std::chrono::steady_clock::now () < deadline)
-    /* The phase changes shortly after the pending records have been written. */
-    std::this_thread::yield ();
-  EXPECT_EQ (server->phase (), TPS_DURABLE_LIVE);
-  last.send (*server);
-  last.wait ();
-  EXPECT_EQ (last.n_applied (), 1);
-  Floats expected = all (pushes.n_applied () + 1);
-  EXPECT_EQ (server->row ("emb"), expected);
-  start ();
-  EXPECT_EQ (server->row ("emb"), expected);
 }
 
 /* Otherwise each query of the status would leave the phase FULL, and each large push would enter
@@ -319,31 +231,6 @@ TEST_F (Durable, aFailedWriteMakesTheServerReadOnly)
   EXPECT_EQ (server->row ("emb"), all (2)) << "the lost push is still visible";
   start ();
   EXPECT_EQ (server->row ("emb"), all (1));
-}
-
-/* The last push has been answered, but its record is not on the disk. */
-TEST_F (Durable, AFailedLastWriteIsReported)
-{
-  Pushes pushes ("emb");
-  thriftps_test::TraceCapture capture;
-  g_autoptr (GError) error = nullptr;
-
-  server.reset ();
-  TpsDurableOptions options = {};
-  options.interval_ns = G_GINT64_CONSTANT (3600) * 1000000000;
-  server.reset (new Server (disk.get (), folder, TPS_DURABILITY_INTERVAL, options));
-  EXPECT_EQ (server->recover (), "");
-  EXPECT_EQ (server->create ("emb"), 0);
-  pushes.send (*server);
-  pushes.wait ();
-  EXPECT_EQ (pushes.n_failed, 0);
-  disk.fails = true;
-  server.reset ();
-  disk.fails = false;
-  const std::string line = capture.WaitFor ("last_write_failed");
-  EXPECT_THAT (line, HasSubstr ("folder=" + folder));
-  EXPECT_THAT (line, HasSubstr ("a bad sector"));
-  start ();
 }
 
 /* The group of the last push has several sectors, and one of them is not on the disk. */
@@ -425,31 +312,6 @@ TEST_F (Durable, withoutALogTablesThatWantOneAreRefused)
   tps_table_store_free (store);
 }
 
-/* The log is deleted up to the last snapshot but one. Push ids come from the snapshot and from the
- * log. */
-TEST_F (Durable, aSnapshotAndTheLogAfterItMakeTheState)
-{
-  Pushes pushes ("emb");
-  gint64 n_pushes = 0;
-
-  EXPECT_EQ (server->create ("emb"), 0);
-  for (int round = 0; round < 4; round++)
-    {
-      for (int i = 0; i < 60; i++) /* several segments */
-        pushes.send (*server);
-      pushes.wait ();
-      n_pushes += 60;
-      Snapshot snapshot (*server);
-      EXPECT_EQ (snapshot.message, "");
-      EXPECT_EQ (snapshot.lsn, n_pushes + 1) << "all that was answered";
-      pushes.send (*server);
-      pushes.wait ();
-      n_pushes++;
-      start ();
-      EXPECT_EQ (server->row ("emb"), all (static_cast<int> (n_pushes)));
-    }
-}
-
 /* Reading the snapshot may take longer than reading the log. */
 TEST_F (Durable, aRecoveryCountsTheBytesOfTheSnapshotAndOfTheLog)
 {
@@ -506,28 +368,6 @@ update (Server &server, gint64 sequence, float value)
 }
 
 } // namespace
-
-TEST_F (Durable, theModelAndItsPushIdsAreThereAfterARestart)
-{
-  EXPECT_EQ (init_model (*server), 0);
-  update (*server, 1, 0.5f);
-  const Update second = update (*server, 2, 0.25f);
-  EXPECT_EQ (second.version, 3);
-  for (int i = 0; i < 2; i++)
-    {
-      start ();
-      EXPECT_EQ (init_model (*server), 0);
-      const Update again = update (*server, 2, 0.25f);
-      EXPECT_EQ (again.code, 0);
-      EXPECT_EQ (again.version, 3) << "it was applied before the restart";
-      EXPECT_EQ (again.values, second.values);
-    }
-  EXPECT_EQ (update (*server, 2, 0.125f).code, TPS_ERROR_DUPLICATE);
-  EXPECT_EQ (update (*server, 3, 0.125f).version, 4);
-  EXPECT_TRUE (tps_model_server_reset_state (server->model, nullptr));
-  start ();
-  EXPECT_EQ (tps_model_server_get_model (server->model, nullptr), nullptr);
-}
 
 TEST_F (Durable, anUpdateThatIsLostIsNotAnswered)
 {

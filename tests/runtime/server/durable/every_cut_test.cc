@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* A table and a model over a data directory. The power is cut in the middle of every disk operation
- * in turn: operations of the log, of whole and incremental snapshots, and of the recovery. The
- * table has durability commit. The model has the durability of the server, and the test runs with
- * each mode in turn:
+ * in turn: operations of the log, of whole and incremental snapshots, of the deletion of old files
+ * after them, and of the recovery. The table has durability commit. The model has the durability of
+ * the server, and the test runs with each mode in turn:
  *
  *   commit    no acknowledged update is lost
  *   interval  no update is lost that the server reported as written, or that preceded a flush
@@ -25,6 +25,7 @@ namespace thriftps {
 namespace {
 
 constexpr gint64 kUpdates = 12;
+constexpr int kPushes = 4; /* for each update; all of them need two segments of the log */
 constexpr gint64 kHourNs = G_GINT64_CONSTANT (3600) * 1000000000;
 
 struct Mode
@@ -87,7 +88,8 @@ private:
 class CutServer
 {
 public:
-  CutServer (const Mode &mode, uint32_t seed) : mode_ (mode), disk_ (seed)
+  CutServer (const Mode &mode, uint32_t seed)
+      : mode_ (mode), keep_snapshots_ (1 + seed % 2), disk_ (seed)
   {
     g_random_set_seed (seed);
   }
@@ -164,6 +166,7 @@ private:
     options.interval_ns = mode_.interval_ns;
     options.snapshot_log_bytes = TPS_DURABLE_NEVER;
     options.snapshot_increments = 3;
+    options.keep_snapshots = keep_snapshots_;
     server_ = std::make_unique<Server> (disk_.get (), "data", mode_.durability, options);
     why_ = server_->recover ();
     return why_.empty ();
@@ -188,11 +191,11 @@ private:
   {
     Pushes pushes ("emb");
 
-    pushes.send (*server_);
+    for (int i = 0; i < kPushes; i++)
+      pushes.send (*server_);
     pushes.wait ();
-    n_pushed_++;
-    if (pushes.n_failed == 0)
-      n_acknowledged_ = n_pushed_;
+    n_acknowledged_ = n_pushed_ + pushes.n_applied ();
+    n_pushed_ += kPushes;
   }
 
   void
@@ -287,6 +290,7 @@ private:
   }
 
   const Mode mode_;
+  const guint keep_snapshots_;
   const Story story_;
   thriftps::SimulatedDisk disk_;
   std::unique_ptr<Server> server_;

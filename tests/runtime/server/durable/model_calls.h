@@ -23,33 +23,16 @@ struct Update
     push.client = "trainer";
     push.sequence = sequence;
     push.may_wait = TRUE;
-    tps_model_server_update_and_fetch (server.model, &push, ended, this);
-    std::unique_lock<std::mutex> guard (lock);
-    changed.wait (guard, [this] { return has_ended; });
-    guard.unlock ();
+    updating_test::Answer answer;
+    tps_model_server_update_and_fetch (server.model, &push, updating_test::Answer::done, &answer);
+    answer.wait ();
+    code = answer.code;
+    version = answer.version;
+    values = answer.values;
     for (TpsTensor &tensor : gradients)
       tps_tensor_clear (&tensor);
   }
 
-  static void
-  ended (gpointer user_data, TpsModelVersion *model, const GError *error)
-  {
-    auto *self = static_cast<Update *> (user_data);
-    std::lock_guard<std::mutex> guard (self->lock);
-
-    self->has_ended = true;
-    self->code = error != nullptr ? error->code : 0;
-    if (model != nullptr)
-      {
-        self->version = model->version;
-        self->values = updating_test::to_values (model);
-      }
-    self->changed.notify_all ();
-  }
-
-  std::mutex lock;
-  std::condition_variable changed;
-  bool has_ended = false;
   int code = 0;
   gint64 version = 0;
   updating_test::Values values;

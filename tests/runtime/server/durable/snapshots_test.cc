@@ -1,17 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The times of snapshots, the deletion of old files after a snapshot, and the state after a power
- * cut.
- *
- *   SEEDS=10000 FIRST_SEED=1     number of power cuts, and the first seed (--test_env) */
+/* The times of snapshots, the deletion of old files after a snapshot, copies of snapshots, and
+ * tables that are read from files. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <chrono>
 #include <memory>
-#include <random>
 #include <thread>
 #include <vector>
 
@@ -172,14 +168,6 @@ list (TpsDisk *disk, const std::string &folder)
   for (guint i = 0; names != nullptr && names[i] != nullptr; i++)
     found.push_back (names[i]);
   return found;
-}
-
-unsigned long
-number_of (const char *name, unsigned long otherwise)
-{
-  const char *text = getenv (name);
-
-  return text != nullptr ? strtoul (text, nullptr, 10) : otherwise;
 }
 
 } // namespace
@@ -559,90 +547,6 @@ TEST (Restorations, mayBeCutAnywhere)
     }
   EXPECT_FALSE (is_cut);
   EXPECT_GT (n_there, 0);
-}
-
-/* ---- power cuts ------------------------------------------------------------------------------ */
-
-namespace {
-
-/* Several lives of one server. Each life except the last one ends with a power cut in the middle of
- * an operation: of the log, of a snapshot, or of the deletion after it. */
-class Lives
-{
-public:
-  explicit Lives (uint32_t seed) : random_ (seed), disk_ (seed), seed_ (seed)
-  {
-    options_.keep_snapshots = 1 + seed % 2;
-  }
-
-  void
-  run ()
-  {
-    for (int life = 0; life < 4 && !testing::Test::HasFailure (); life++)
-      {
-        live (life < 3);
-        disk_.restart ();
-      }
-  }
-
-private:
-  void
-  live (bool is_cut)
-  {
-    Server server (disk_.get (), "data", TPS_DURABILITY_COMMIT, options_);
-    Pushes pushes ("emb");
-
-    if (server.durable == nullptr)
-      return;
-    ASSERT_EQ (server.recover (), "") << "seed " << seed_;
-    ASSERT_EQ (server.create ("emb"), 0);
-    check (server);
-    if (is_cut)
-      disk_.cut_after (1 + random_ () % 150);
-    for (int round = 0; round < 4; round++)
-      {
-        for (unsigned n = random_ () % 30; n > 0; n--)
-          pushes.send (server);
-        pushes.wait ();
-        Snapshot snapshot (server);
-        EXPECT_TRUE (snapshot.message.empty () || is_cut) << snapshot.message;
-      }
-    n_acknowledged_ = n_now_ + pushes.n_applied ();
-    n_sent_ = n_now_ + pushes.n_sent;
-    /* The power must fail before the orderly end of the server. */
-    disk_.cut_after (1);
-    tps_durable_stop (server.durable);
-  }
-
-  void
-  check (Server &server)
-  {
-    Floats row = server.row ("emb");
-
-    n_now_ = static_cast<int> (row[0]);
-    EXPECT_EQ (row, all (n_now_));
-    EXPECT_GE (n_now_, n_acknowledged_) << "seed " << seed_;
-    EXPECT_LE (n_now_, n_sent_) << "seed " << seed_;
-  }
-
-  std::mt19937 random_;
-  SimulatedDisk disk_;
-  uint32_t seed_;
-  TpsDurableOptions options_ = {};
-  int n_now_ = 0, n_acknowledged_ = 0, n_sent_ = 0;
-};
-
-} // namespace
-
-TEST (PowerCuts, loseNothingThatWasAcknowledged)
-{
-  unsigned long first = number_of ("FIRST_SEED", 1);
-
-  for (unsigned long seed = first; seed < first + number_of ("SEEDS", 40); seed++)
-    {
-      Lives (static_cast<uint32_t> (seed)).run ();
-      ASSERT_FALSE (HasFailure ()) << "FIRST_SEED=" << seed;
-    }
 }
 
 } // namespace thriftps

@@ -1,15 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* A few histories of a log. Each history runs once for each possible fault. In each run, the power
- * is cut in the middle of one operation that changes the disk, or one write or one sync fails.
- * After each cut, the recovery is also cut at each of its own operations. recovery_test chooses
- * such places at random. */
+ * is cut in the middle of one operation that changes the disk, one write or one sync fails, or the
+ * disk is full for a while. After each cut, the recovery is also cut at each of its own operations.
+ * Finally, bits of the medium change: each of them is harmless, or an error names the damage. */
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
 
+#include "runtime/base/error.h"
 #include "runtime/server/log/log_writer.h"
 #include "tests/runtime/server/log/commands.h"
 #include "tests/runtime/server/log/simulated_disk.h"
@@ -19,7 +20,8 @@ namespace {
 
 constexpr gint64 kSegmentBytes = 64 << 10;
 constexpr gsize kStagedBytes = 32 << 10;
-constexpr int kEvents = 40;
+constexpr size_t kEvents = 40;
+constexpr size_t kFullEvents = 12; /* the time during which a disk is full */
 
 enum class Do
 {
@@ -51,7 +53,7 @@ write_script (uint32_t seed)
   std::mt19937 random (seed);
   Script script;
 
-  for (int i = 0; i < kEvents; i++)
+  for (size_t i = 0; i < kEvents; i++)
     {
       Event event = {};
       const unsigned chosen = random () % 16;
@@ -79,13 +81,16 @@ struct Fault
   uint64_t recovery_cut = 0; /* the same, in the recovery after that cut */
   uint64_t failed_sync = 0;
   uint64_t failed_write = 0;
+  uint64_t full = 0;    /* the event from which the disk is full */
+  uint64_t flipped = 0; /* the number of a bit that changes before the recovery */
 };
 
 std::ostream &
 operator<< (std::ostream &out, const Fault &fault)
 {
   return out << "cut at " << fault.cut << ", then at " << fault.recovery_cut << ", sync "
-             << fault.failed_sync << " or write " << fault.failed_write << " failed";
+             << fault.failed_sync << " or write " << fault.failed_write << " failed, full at "
+             << fault.full << ", flip " << fault.flipped;
 }
 
 /* One run of a history. */
@@ -93,7 +98,8 @@ class FaultRun
 {
 public:
   FaultRun (uint32_t seed, const Script &script, const Fault &fault)
-      : script_ (script), fault_ (fault), disk_ (seed)
+      : script_ (script), fault_ (fault),
+        disk_ (seed + 1000 * static_cast<uint32_t> (fault.flipped))
   {
     g_random_set_seed (seed);
   }
@@ -110,43 +116,30 @@ public:
       disk_.fail_write (fault_.failed_write);
     if (open ())
       for (size_t i = 0; i < script_.size () && log_ != nullptr && !disk_.is_off (); i++)
-        act (script_[i], static_cast<uint32_t> (i));
+        {
+          if (fault_.full > 0)
+            disk_.set_capacity (
+                i + 1 >= fault_.full && i + 1 < fault_.full + kFullEvents ? 1 : UINT64_MAX);
+          act (script_[i], static_cast<uint32_t> (i));
+        }
     close ();
-    was_cut_ = disk_.is_off ();
-    n_operations_ = disk_.get_operations ();
-    n_syncs_ = disk_.get_syncs ();
-    n_writes_ = disk_.get_writes ();
+    was_cut = disk_.is_off ();
+    n_operations = disk_.get_operations ();
+    n_syncs = disk_.get_syncs ();
+    n_writes = disk_.get_writes ();
     disk_.restart ();
+    disk_.set_capacity (UINT64_MAX);
+    if (fault_.flipped > 0)
+      disk_.flip_bit (fault_.flipped % 8 == 0 ? "LOG" : ".log");
     recover ();
     continue_and_check ();
   }
 
-  /* The operations, writes and syncs of the history, not counting the recovery. */
-  uint64_t
-  n_operations () const
-  {
-    return n_operations_;
-  }
-  uint64_t
-  n_syncs () const
-  {
-    return n_syncs_;
-  }
-  uint64_t
-  n_writes () const
-  {
-    return n_writes_;
-  }
-  bool
-  was_cut () const
-  {
-    return was_cut_;
-  }
-  bool
-  was_recovery_cut () const
-  {
-    return was_recovery_cut_;
-  }
+  /* Of the history, not counting the recovery. */
+  uint64_t n_operations = 0, n_syncs = 0, n_writes = 0;
+  bool was_cut = false;
+  bool was_recovery_cut = false;
+  bool was_refused = false; /* an error has named the damage of a flipped bit */
 
 private:
   struct Waiting
@@ -162,6 +155,11 @@ private:
     auto *waiting = static_cast<Waiting *> (user_data);
     FaultRun *run = waiting->run;
 
+    if (error == nullptr && waiting->command != nullptr)
+      {
+        EXPECT_GT (lsn, run->last_done_[waiting->durability]) << "in the order of the LSNs";
+        run->last_done_[waiting->durability] = lsn;
+      }
     if (error == nullptr && waiting->durability == TPS_DURABILITY_COMMIT)
       run->acknowledged_ = std::max (run->acknowledged_, lsn);
     run->waiting_.erase (waiting);
@@ -179,8 +177,17 @@ private:
     tps_log_found_clear (&found_);
     log_ = tps_log_open_stepped (disk_.get (), "log", &options, &found_, &error);
     if (log_ == nullptr)
-      message_ = error->message;
+      note (error);
     return log_ != nullptr;
+  }
+
+  void
+  note (const GError *error)
+  {
+    message_ = error->message;
+    was_refused = fault_.flipped > 0
+                  && (error->code == TPS_ERROR_ABORTED
+                      || error->code == TPS_ERROR_INVALID_ARGUMENT);
   }
 
   void
@@ -276,16 +283,17 @@ private:
     if (fault_.recovery_cut > 0)
       disk_.cut_after (fault_.recovery_cut);
     bool is_open = open ();
-    was_recovery_cut_ = disk_.is_off ();
-    if (was_recovery_cut_)
+    was_recovery_cut = disk_.is_off ();
+    if (was_recovery_cut)
       {
         close ();
         disk_.restart ();
         is_open = open ();
       }
     disk_.cut_after (UINT32_MAX);
-    ASSERT_TRUE (is_open) << message_;
-    check ();
+    ASSERT_TRUE (is_open || was_refused) << message_;
+    if (is_open)
+      check ();
   }
 
   /* The log must be a prefix of the commands, and must include every acknowledged command that was
@@ -303,7 +311,12 @@ private:
     ASSERT_NE (cursor, nullptr) << error->message;
     for (gint64 lsn = found_.first_lsn; lsn <= found_.last_lsn; lsn++)
       {
-        ASSERT_TRUE (tps_log_cursor_next (cursor, &record, &error)) << error->message;
+        if (!tps_log_cursor_next (cursor, &record, &error))
+          {
+            note (error);
+            ASSERT_TRUE (was_refused) << message_;
+            return;
+          }
         ASSERT_EQ (record.lsn, lsn);
         ASSERT_TRUE ((record.command != nullptr ? encode (record.command) : std::string ())
                      == appended_[lsn])
@@ -311,6 +324,8 @@ private:
       }
     last_ = found_.last_lsn; /* the later commands are lost */
     acknowledged_ = std::max (acknowledged_, last_);
+    for (gint64 &lsn : last_done_)
+      lsn = last_;
   }
 
   /* The log must accept further commands and keep them. */
@@ -319,8 +334,11 @@ private:
   {
     const Event event = { Do::append, TPS_DURABILITY_COMMIT, TPS_COMMAND_APPLY_ROWS, 3000, 0 };
 
-    if (log_ == nullptr || testing::Test::HasFatalFailure ())
-      return;
+    if (log_ == nullptr || was_refused || testing::Test::HasFatalFailure ())
+      {
+        close ();
+        return;
+      }
     for (uint32_t i = 0; i < 3; i++)
       append (event, 1000 + i);
     take_steps (100);
@@ -340,10 +358,9 @@ private:
   std::string message_;
   gint64 now_ns_ = 1;
   gint64 first_ = 1, last_ = 0, acknowledged_ = 0;
+  gint64 last_done_[4] = { 0, 0, 0, 0 }; /* by durability */
   std::map<gint64, std::string> appended_;
   std::set<Waiting *> waiting_;
-  uint64_t n_operations_ = 0, n_syncs_ = 0, n_writes_ = 0;
-  bool was_cut_ = false, was_recovery_cut_ = false;
 };
 
 class EveryFault : public testing::TestWithParam<uint32_t>
@@ -354,9 +371,9 @@ protected:
     FaultRun whole (GetParam (), script_, {});
 
     whole.run ();
-    n_operations_ = whole.n_operations ();
-    n_syncs_ = whole.n_syncs ();
-    n_writes_ = whole.n_writes ();
+    n_operations_ = whole.n_operations;
+    n_syncs_ = whole.n_syncs;
+    n_writes_ = whole.n_writes;
   }
 
   /* Runs a history with a fault. Returns TRUE if all checks have passed. */
@@ -390,8 +407,8 @@ TEST_P (EveryFault, ACutAnywhereLeavesAPrefixWithAllThatWasAcknowledged)
       do
         {
           ASSERT_TRUE (run ({ cut, recovery_cut }, [&] (const FaultRun &run) {
-            EXPECT_TRUE (run.was_cut ()) << "the history is the same every time";
-            is_cut_again = run.was_recovery_cut ();
+            EXPECT_TRUE (run.was_cut) << "the history is the same every time";
+            is_cut_again = run.was_recovery_cut;
           }));
           n_recovery_cuts += is_cut_again;
           recovery_cut++;
@@ -413,6 +430,23 @@ TEST_P (EveryFault, AFailedSyncOrWriteLosesNothingThatWasAcknowledged)
     ASSERT_TRUE (run ({ 0, 0, i, 0 }));
   for (uint64_t i = 1; i <= n_writes_; i++)
     ASSERT_TRUE (run ({ 0, 0, 0, i }));
+}
+
+/* Commands that have an LSN wait for room. */
+TEST_P (EveryFault, ADiskThatIsFullForAWhileLosesNothingThatWasAcknowledged)
+{
+  for (uint64_t event = 1; event <= kEvents; event++)
+    ASSERT_TRUE (run ({ .full = event }));
+}
+
+TEST_P (EveryFault, AFlippedBitIsHarmlessOrNamed)
+{
+  int n_refused = 0;
+
+  for (uint64_t flip = 1; flip <= 60; flip++)
+    ASSERT_TRUE (
+        run ({ .flipped = flip }, [&] (const FaultRun &run) { n_refused += run.was_refused; }));
+  EXPECT_GT (n_refused, 10);
 }
 
 INSTANTIATE_TEST_SUITE_P (Histories, EveryFault, testing::Range (1u, 6u));

@@ -80,6 +80,14 @@ SimulatedDisk::fail_write (uint64_t n)
 }
 
 void
+SimulatedDisk::set_unreadable (const std::string &path)
+{
+  auto held = guard ();
+
+  unreadable_ = path;
+}
+
+void
 SimulatedDisk::set_capacity (uint64_t n_bytes)
 {
   auto held = guard ();
@@ -117,6 +125,14 @@ SimulatedDisk::get_syncs () const
   auto held = guard ();
 
   return n_syncs_;
+}
+
+uint64_t
+SimulatedDisk::get_direct_bytes () const
+{
+  auto held = guard ();
+
+  return n_direct_bytes_;
 }
 
 bool
@@ -223,6 +239,25 @@ SimulatedDisk::get_file (const std::string &path)
   return names_.at (path)->data;
 }
 
+void
+SimulatedDisk::put_file (const std::string &path, const std::string &bytes)
+{
+  auto inode = std::make_shared<Inode> ();
+
+  inode->data = inode->durable = bytes;
+  names_[path] = durable_names_[path] = inode;
+}
+
+std::vector<std::string>
+SimulatedDisk::get_paths () const
+{
+  std::vector<std::string> paths;
+
+  for (auto &[path, inode] : names_)
+    paths.push_back (path);
+  return paths;
+}
+
 bool
 SimulatedDisk::has_file (const std::string &path) const
 {
@@ -303,6 +338,11 @@ SimulatedDisk::make_functions ()
     SimulatedDisk *self = of (base);
     auto found = self->names_.find (path);
 
+    if (self->unreadable_ == path)
+      {
+        fail (error, TPS_ERROR_INTERNAL, "open", path, "Too many open files");
+        return nullptr;
+      }
     if ((flags & TPS_DISK_CREATE) != 0)
       {
         if (!self->step (error, "open", path))
@@ -380,6 +420,7 @@ SimulatedDisk::make_functions ()
       return 0;
     n_bytes = std::min<size_t> (n_bytes, from.size () - static_cast<size_t> (offset));
     std::memcpy (data, from.data () + offset, n_bytes);
+    of (base->disk)->n_direct_bytes_ += (file->flags & TPS_DISK_DIRECT) != 0 ? n_bytes : 0;
     return static_cast<gssize> (n_bytes);
   };
   disk.skip_zeros = [] (TpsDiskFile *base, gint64 offset) -> gint64 {

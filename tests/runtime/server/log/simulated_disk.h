@@ -27,7 +27,7 @@ namespace thriftps {
 class SimulatedDisk
 {
 public:
-  explicit SimulatedDisk (uint32_t seed);
+  explicit SimulatedDisk (uint32_t seed = 1);
   ~SimulatedDisk ();
   SimulatedDisk (const SimulatedDisk &) = delete;
   SimulatedDisk &operator= (const SimulatedDisk &) = delete;
@@ -42,6 +42,8 @@ public:
   /* Make the n-th sync or write from now fail with EIO. */
   void fail_sync (uint64_t n);
   void fail_write (uint64_t n);
+  /* Makes each open() of this file fail, as without free descriptors. "" = no file. */
+  void set_unreadable (const std::string &path);
   /* Limits the total space of all files. */
   void set_capacity (uint64_t n_bytes);
   /* Sets a function that runs inside each preallocate() from now on. Must not be called while other
@@ -58,6 +60,8 @@ public:
   uint64_t get_operations () const;
   uint64_t get_writes () const;
   uint64_t get_syncs () const;
+  /* Returns the number of bytes that were read directly. */
+  uint64_t get_direct_bytes () const;
 
   /* Cuts the power if it is on, drops unsynced data, and restarts the disk. Afterwards no file is
    * open, and no lock is held. */
@@ -67,10 +71,12 @@ public:
    * an empty string if there is no such file. */
   std::string flip_bit (const std::string &suffix);
 
-  /* Return or remove a file as the system sees it, for tests that damage it directly. */
+  /* Return, make or remove a file as the system sees it, for tests that damage it directly. */
   std::string &get_file (const std::string &path);
+  void put_file (const std::string &path, const std::string &bytes);
   bool has_file (const std::string &path) const;
   void remove_file (const std::string &path);
+  std::vector<std::string> get_paths () const;
 
 private:
   struct Inode
@@ -115,7 +121,8 @@ private:
   uint64_t n_operations_ = 0, cut_at_ = UINT64_MAX;
   uint64_t n_syncs_ = 0, fail_sync_at_ = UINT64_MAX;
   uint64_t n_writes_ = 0, fail_write_at_ = UINT64_MAX;
-  uint64_t capacity_ = UINT64_MAX;
+  uint64_t capacity_ = UINT64_MAX, n_direct_bytes_ = 0;
+  std::string unreadable_;
   bool is_off_ = false;
   std::function<void ()> during_preallocate_;
 };

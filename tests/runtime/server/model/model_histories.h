@@ -5,10 +5,8 @@
 
 #pragma once
 
-#include <condition_variable>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -95,35 +93,6 @@ private:
   std::vector<TpsCommandContribution> contributions_;
   std::vector<std::unique_ptr<std::string>> clients_;
   std::vector<TpsCommandId> ids_;
-};
-
-/* The reply to one call. */
-struct Answer
-{
-  static void
-  done (gpointer user_data, TpsModelVersion *model, const GError *error)
-  {
-    auto self = static_cast<Answer *> (user_data);
-    std::lock_guard<std::mutex> guard (self->lock);
-
-    self->code = error != nullptr ? error->code : 0;
-    self->version = model != nullptr ? model->version : 0;
-    self->has_come = true;
-    self->changed.notify_all ();
-  }
-
-  void
-  wait ()
-  {
-    std::unique_lock<std::mutex> guard (lock);
-    changed.wait (guard, [this] { return has_come; });
-  }
-
-  std::mutex lock;
-  std::condition_variable changed;
-  bool has_come = false;
-  int code = 0;
-  gint64 version = 0;
 };
 
 /* A server that records its commands. If the sequencer is `shared`, the observer of that sequencer

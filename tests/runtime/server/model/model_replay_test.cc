@@ -1,10 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The model is a function of its commands in LSN order. The test records random pushes and resets
- * from many threads. Another server that applies the records one by one must have the same bits.
- * Run this test with --config=tsan too.
- *
- *   SEEDS=1000 FIRST_SEED=1     number of histories, and the first seed (--test_env) */
+/* Push ids of a model after a replay and after a reset. mixed_replay_test replays random
+ * histories. */
 
 #include "tests/runtime/server/model/model_histories.h"
 
@@ -24,42 +21,7 @@ replay (const Server &from, Server &to)
     }
 }
 
-void
-run_history (uint32_t seed)
-{
-  std::mt19937 random (seed);
-  guint n_trainers = 1 + random () % 4;
-  Server server (n_trainers), other (n_trainers);
-  std::vector<std::thread> threads;
-
-  server.init (&random);
-  for (guint i = 0; i < n_trainers; i++)
-    threads.emplace_back (train, &server, static_cast<gint32> (i), seed * 10 + i);
-  for (std::thread &thread : threads)
-    thread.join ();
-  replay (server, other);
-  ASSERT_TRUE (server.model () == other.model ());
-  for (int i = 0; i < 2; i++) /* the result depends on the optimizer's state */
-    {
-      Values probe = draw_values (kShapes, &random);
-
-      ASSERT_EQ (server.push (0, probe, nullptr, 0), other.push (0, probe, nullptr, 0));
-      ASSERT_TRUE (server.model () == other.model ()) << "state, probe " << i;
-    }
-}
-
 } // namespace
-
-TEST (ModelReplay, HasTheSameBits)
-{
-  unsigned long first = number_of ("FIRST_SEED", 1);
-
-  for (unsigned long seed = first; seed < first + number_of ("SEEDS", 40); seed++)
-    {
-      run_history (static_cast<uint32_t> (seed));
-      ASSERT_FALSE (testing::Test::HasFailure ()) << "FIRST_SEED=" << seed;
-    }
-}
 
 /* A push that has already been applied must not be applied again after a replay. */
 TEST (ModelReplay, RemembersPushIds)

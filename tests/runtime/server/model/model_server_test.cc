@@ -6,9 +6,7 @@
 
 #include "runtime/server/model/model_server.h"
 
-#include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -26,63 +24,16 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/* The reply to one call, for which a test may wait. */
-class Answer
+/* The reply to a call that came over a connection. */
+struct ConnectedAnswer : Answer
 {
-public:
-  static void
-  done (gpointer user_data, TpsModelVersion *model, const GError *error)
-  {
-    auto self = static_cast<Answer *> (user_data);
-    std::lock_guard<std::mutex> guard (self->lock_);
-
-    self->n_++;
-    if (error != nullptr)
-      {
-        self->code = error->code;
-        self->message = error->message;
-      }
-    else
-      {
-        self->version = model->version;
-        self->values = to_values (model);
-      }
-    self->changed_.notify_all ();
-  }
-
-  Answer &
-  wait ()
-  {
-    std::unique_lock<std::mutex> guard (lock_);
-
-    changed_.wait (guard, [this] { return n_ > 0; });
-    return *this;
-  }
-
-  int
-  count ()
-  {
-    std::lock_guard<std::mutex> guard (lock_);
-
-    return n_;
-  }
-
   static gboolean
   is_connected (gpointer user_data)
   {
-    return *static_cast<Answer *> (user_data)->connection;
+    return *static_cast<ConnectedAnswer *> (user_data)->connection;
   }
 
-  int code = 0;
-  gint64 version = 0;
-  std::string message;
-  Values values;
   const std::atomic<bool> *connection = nullptr;
-
-private:
-  std::mutex lock_;
-  std::condition_variable changed_;
-  int n_ = 0;
 };
 
 struct Push
@@ -143,7 +94,7 @@ protected:
   push (const Push &push, bool may_wait = true)
   {
     auto tensors = to_tensors (shapes_, push.gradient);
-    Answer *answer;
+    ConnectedAnswer *answer;
 
     {
       std::lock_guard<std::mutex> guard (lock_);
@@ -160,7 +111,7 @@ protected:
     arguments.version = push.version;
     arguments.may_wait = may_wait;
     arguments.connection = push.connection;
-    arguments.is_connected = Answer::is_connected;
+    arguments.is_connected = ConnectedAnswer::is_connected;
     tps_model_server_update_and_fetch (server_, &arguments, Answer::done, answer);
     return *answer;
   }
@@ -170,41 +121,9 @@ protected:
   TpsModelServer *server_ = nullptr;
   Shapes shapes_;
   std::mutex lock_;
-  std::deque<Answer> answers_;
+  std::deque<ConnectedAnswer> answers_;
   std::mt19937 random_ { 11 };
 };
-
-TEST_F (ModelServer, everyOrderOfArrivalGivesTheBitsOfTheDefinition)
-{
-  for (const Shapes &shapes : { SMALL, LARGE })
-    {
-      Values first = draw_values (shapes, &random_);
-      std::vector<Values> gradients;
-      NaiveModel naive (first, 0.1f, 0.9f);
-      int order[] = { 0, 1, 2 };
-
-      for (int i = 0; i < 3; i++)
-        gradients.push_back (draw_values (shapes, &random_));
-      naive.update (gradients);
-      do
-        {
-          std::vector<Answer *> answers;
-
-          start ();
-          ASSERT_EQ (init (shapes, first), 0);
-          for (int trainer : order)
-            answers.push_back (&push ({ trainer, gradients[static_cast<size_t> (trainer)] }));
-          for (Answer *answer : answers)
-            {
-              EXPECT_EQ (answer->wait ().version, 2);
-              EXPECT_EQ (answer->values, naive.values ());
-            }
-          tps_model_server_free (server_);
-          server_ = nullptr;
-        }
-      while (std::next_permutation (std::begin (order), std::end (order)));
-    }
-}
 
 TEST_F (ModelServer, aRepeatedPushIsAnsweredAsTheFirstTimeWhileItRunsAndAfter)
 {
@@ -236,19 +155,6 @@ TEST_F (ModelServer, aRepeatedPushIsAnsweredAsTheFirstTimeWhileItRunsAndAfter)
   EXPECT_THAT (forgotten.message, HasSubstr ("answered with model version 2"));
 }
 
-TEST_F (ModelServer, anotherPushUnderTheSameIdIsADuplicate)
-{
-  Values first = draw_values (SMALL, &random_), gradient = draw_values (SMALL, &random_);
-
-  options_.n_trainers = 1;
-  start ();
-  ASSERT_EQ (init (SMALL, first), 0);
-  EXPECT_EQ (push ({ 0, gradient, "c", 1 }).wait ().version, 2);
-  EXPECT_EQ (push ({ 0, first, "c", 1 }).wait ().code, TPS_ERROR_DUPLICATE);
-  EXPECT_EQ (push ({ 0, gradient, "c", 1, 1 }).wait ().code, TPS_ERROR_DUPLICATE);
-  EXPECT_EQ (push ({ 0, gradient, "d", 1 }).wait ().version, 3);
-}
-
 TEST_F (ModelServer, largePushesAreComparedThoughTheyAreHashedLate)
 {
   Values first = draw_values (LARGE, &random_), gradient = draw_values (LARGE, &random_);
@@ -267,18 +173,6 @@ TEST_F (ModelServer, largePushesAreComparedThoughTheyAreHashedLate)
   EXPECT_EQ (same_id.wait ().code, TPS_ERROR_DUPLICATE);
   EXPECT_EQ (push ({ 0, first, "c", 1 }).wait ().code, TPS_ERROR_DUPLICATE);
   EXPECT_EQ (push ({ 0, gradient, "c", 1, 1 }).wait ().code, TPS_ERROR_DUPLICATE);
-  EXPECT_EQ (push ({ 0, gradient, "c", 1 }).wait ().version, 2);
-}
-
-TEST_F (ModelServer, aPushThatFailedMayBeTriedAgainUnderItsId)
-{
-  Values first = draw_values (SMALL, &random_), gradient = draw_values (SMALL, &random_);
-
-  options_.n_trainers = 1;
-  start ();
-  shapes_ = SMALL;
-  EXPECT_EQ (push ({ 0, gradient, "c", 1 }).wait ().code, TPS_ERROR_NOT_FOUND);
-  ASSERT_EQ (init (SMALL, first), 0);
   EXPECT_EQ (push ({ 0, gradient, "c", 1 }).wait ().version, 2);
 }
 

@@ -4,7 +4,9 @@
 
 #pragma once
 
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
@@ -84,6 +86,58 @@ draw_values (const Shapes &shapes, std::mt19937 *random)
     }
   return values;
 }
+
+/* The reply to one call, for which a test may wait. */
+class Answer
+{
+public:
+  static void
+  done (gpointer user_data, TpsModelVersion *model, const GError *error)
+  {
+    auto self = static_cast<Answer *> (user_data);
+    std::lock_guard<std::mutex> guard (self->lock_);
+
+    self->n_++;
+    if (error != nullptr)
+      {
+        self->code = error->code;
+        self->message = error->message;
+      }
+    else
+      {
+        self->version = model->version;
+        self->values = to_values (model);
+      }
+    self->changed_.notify_all ();
+  }
+
+  Answer &
+  wait ()
+  {
+    std::unique_lock<std::mutex> guard (lock_);
+
+    changed_.wait (guard, [this] { return n_ > 0; });
+    return *this;
+  }
+
+  int
+  count ()
+  {
+    std::lock_guard<std::mutex> guard (lock_);
+
+    return n_;
+  }
+
+  int code = 0;
+  gint64 version = 0;
+  std::string message;
+  Values values;
+
+private:
+  std::mutex lock_;
+  std::condition_variable changed_;
+  int n_ = 0;
+};
 
 /* A naive implementation of SGD with momentum, value by value. */
 class NaiveModel

@@ -18,8 +18,7 @@ Simulation::Simulation (const Options &options) : options_ (options)
   rules.round_timeout_ns = 30 * SECOND;
   rules.max_staleness = options.max_staleness;
   updating_ = tps_updating_new (&rules);
-  if (options.has_model)
-    set_model ();
+  set_model ();
 }
 
 Simulation::~Simulation ()

@@ -32,7 +32,6 @@ public:
     unsigned min_trainers = 0; /* 0 = all */
     unsigned max_staleness = 0;
     bool updates_at_once = true;
-    bool has_model = true;
     bool hashes_late = false; /* tickets arrive without digests, as large ones do */
   };
 

@@ -3,6 +3,7 @@
 /* Compares random histories with a model of the rules: the members of the round, and the result of
  * each call. */
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
@@ -28,26 +29,38 @@ public:
 
   /* Returns the immediate reply to a call; -1 = the call waits. */
   int
-  push (int call, int trainer, float value, int64_t version)
+  push (int call, int trainer, float value, int64_t version, bool may_wait)
   {
     if (trainer < 0 || static_cast<unsigned> (trainer) >= options_.n_trainers || version > version_)
       return TPS_ERROR_INVALID_ARGUMENT;
+    lost_.erase (trainer);
     if (round_.count (trainer) > 0)
       {
         if (round_[trainer] != std::make_pair (value, version))
           return TPS_ERROR_INVALID_ARGUMENT;
+        if (!may_wait)
+          return TPS_ERROR_UNAVAILABLE;
         waiting_.insert (call);
         return -1;
       }
     if (version > 0 && version_ - version > static_cast<int64_t> (options_.max_staleness))
       return TPS_ERROR_STALE;
+    if (!may_wait && round_.size () + 1 < options_.n_trainers)
+      return TPS_ERROR_UNAVAILABLE;
     if (round_.empty ())
       started_ns_ = now_ns_;
     round_[trainer] = { value, version };
     waiting_.insert (call);
-    if (round_.size () == options_.n_trainers)
-      close ();
+    close_if_complete ();
     return -1;
+  }
+
+  void
+  lose (int trainer)
+  {
+    lost_.insert (trainer);
+    if (!round_.empty ())
+      close_if_complete ();
   }
 
   void
@@ -68,6 +81,18 @@ public:
   int64_t version_ = 1;
 
 private:
+  /* All have contributed, or a quorum has, and all others are lost. */
+  void
+  close_if_complete ()
+  {
+    size_t n_missing = options_.n_trainers - round_.size ();
+    size_t n_lost = static_cast<size_t> (std::count_if (
+        lost_.begin (), lost_.end (), [&] (int trainer) { return round_.count (trainer) == 0; }));
+
+    if (n_missing == 0 || (round_.size () >= min_ && n_missing == n_lost))
+      close ();
+  }
+
   void
   close ()
   {
@@ -95,7 +120,7 @@ private:
   int64_t now_ns_ = 0;
   int64_t started_ns_ = 0;
   std::map<int, std::pair<float, int64_t>> round_;
-  std::set<int> waiting_;
+  std::set<int> waiting_, lost_;
 };
 
 Simulation::Options
@@ -129,14 +154,23 @@ run_history (unsigned seed)
           naive.advance (ns);
           continue;
         }
+      if (random () % 8 == 0)
+        {
+          int lost = static_cast<int> (random () % options.n_trainers);
+
+          sim.lose (lost);
+          naive.lose (lost);
+          continue;
+        }
       int trainer = static_cast<int> (random () % (options.n_trainers + 1)); /* one id too many */
+      bool may_wait = random () % 8 > 0;
       float value = static_cast<float> (random () % 2);
       int64_t version = random () % 2 == 0
                             ? 0
                             : std::max<int64_t> (0, sim.version () + 1 - random () % 5);
-      int call = sim.push (trainer, value, version);
+      int call = sim.push (trainer, value, version, may_wait);
 
-      at_once[call] = naive.push (call, trainer, value, version);
+      at_once[call] = naive.push (call, trainer, value, version, may_wait);
       if (at_once[call] >= 0)
         {
           ASSERT_EQ (sim.outcome (call).code, at_once[call]) << sim.outcome (call).message;

@@ -53,57 +53,6 @@ TEST (Updating, aRepeatWhileTheUpdateIsComputedWaitsForIt)
     }
 }
 
-TEST (Updating, aQuorumDoesNotWaitForLostTrainers)
-{
-  Simulation::Options options;
-  options.min_trainers = 2;
-  Simulation sim (options);
-
-  sim.lose (1);
-  int a = sim.push (0, 1), b = sim.push (2, 3); /* trainer 1 was lost before the round */
-  EXPECT_EQ (sim.outcome (a).version, 2);
-  EXPECT_EQ (sim.outcome (b).version, 2);
-  int c = sim.push (1, 5), d = sim.push (0, 7); /* trainer 1 is back */
-  EXPECT_EQ (sim.outcome (c).n_answers, 0);
-  sim.lose (2); /* trainer 2 is lost during the round */
-  EXPECT_EQ (sim.outcome (c).version, 3);
-  EXPECT_EQ (sim.outcome (d).version, 3);
-  EXPECT_THAT (sim.updates, ElementsAre (ElementsAre (Pair (0, 1), Pair (2, 3)),
-                                         ElementsAre (Pair (0, 7), Pair (1, 5))));
-}
-
-TEST (Updating, lostTrainersAreNotEnoughForAQuorum)
-{
-  Simulation::Options options;
-  options.n_trainers = 4;
-  options.min_trainers = 2;
-  Simulation sim (options);
-  int a = sim.push (0, 1);
-
-  for (int trainer : { 1, 2, 3, 3 })
-    sim.lose (trainer);
-  EXPECT_EQ (sim.outcome (a).n_answers, 0);
-  sim.push (3, 1);
-  EXPECT_EQ (sim.outcome (a).version, 2);
-}
-
-/* Its contribution must count, but the round must still wait for the others. */
-TEST (Updating, aTrainerThatIsLostAfterItsPushTakesPart)
-{
-  Simulation::Options options;
-  options.n_trainers = 4;
-  options.min_trainers = 2;
-  Simulation sim (options);
-  int a = sim.push (0, 1);
-
-  sim.lose (0);
-  sim.lose (1);
-  sim.push (2, 3);
-  EXPECT_EQ (sim.outcome (a).n_answers, 0);
-  sim.push (3, 4);
-  EXPECT_THAT (sim.updates, ElementsAre (ElementsAre (Pair (0, 1), Pair (2, 3), Pair (3, 4))));
-}
-
 TEST (Updating, aLossDuringAnUpdateClosesTheNextRoundAfterIt)
 {
   Simulation::Options options;
@@ -202,21 +151,6 @@ TEST (Updating, refusesPushesThatDoNotFitTheModel)
   for (int call : { shape, number, trainer, negative, future })
     EXPECT_EQ (sim.outcome (call).code, TPS_ERROR_INVALID_ARGUMENT);
   EXPECT_TRUE (sim.n_before.empty ());
-}
-
-TEST (Updating, aPushThatMayNotWaitIsAcceptedOnlyAsTheLastOne)
-{
-  Simulation::Options options;
-  options.n_trainers = 2;
-  Simulation sim (options);
-
-  EXPECT_EQ (sim.outcome (sim.push (0, 1, 0, false)).code, TPS_ERROR_UNAVAILABLE);
-  int a = sim.push (0, 1);
-  EXPECT_EQ (sim.outcome (sim.push (0, 1, 0, false)).code, TPS_ERROR_UNAVAILABLE);
-  int b = sim.push (1, 1, 0, false);
-  EXPECT_EQ (sim.outcome (a).code, 0);
-  EXPECT_EQ (sim.outcome (b).code, 0);
-  EXPECT_EQ (sim.updates.size (), 1u);
 }
 
 TEST (Updating, aResetEndsPendingCallsEvenBehindAnUpdateAndForgetsTheModel)

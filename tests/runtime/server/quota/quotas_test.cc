@@ -52,6 +52,17 @@ struct QuotasTest : testing::Test
     tps_quotas_set_limits (quotas, &entry, 1);
   }
 
+  /* Returns tenant a, with this limit alone. */
+  TpsTenant *
+  limit_rate (TpsQuotaKind kind, const TpsRateLimit &rate)
+  {
+    TpsTenantLimits limits = {};
+
+    limits.rates[kind] = rate;
+    set_limits ("a", limits);
+    return tps_quotas_find (quotas, "a");
+  }
+
   /* Returns the limit that refused a call of `n_bytes`. "" = the call was admitted and is still
    * running. */
   std::string
@@ -106,12 +117,8 @@ TEST_F (QuotasTest, WithoutLimitsEveryCallIsAdmitted)
 
 TEST_F (QuotasTest, CallsAreLimitedAndARefusalHasARetryTime)
 {
-  TpsTenantLimits limits = {};
-  TpsTenant *tenant;
+  TpsTenant *tenant = limit_rate (TPS_QUOTA_CALLS, { 10, 2 });
 
-  limits.rates[TPS_QUOTA_CALLS] = { 10, 2 };
-  set_limits ("a", limits);
-  tenant = tps_quotas_find (quotas, "a");
   EXPECT_EQ (call (tenant), "");
   EXPECT_EQ (call (tenant), "");
   EXPECT_EQ (call (tenant), "calls_per_s");
@@ -199,12 +206,8 @@ TEST_F (TimesOfCallers, RefuseNoCallThatConformsNow)
 
 TEST_F (QuotasTest, AClockOfTestsReplacesTimesOfCallers)
 {
-  TpsTenantLimits limits = {};
-  TpsTenant *tenant;
+  TpsTenant *tenant = limit_rate (TPS_QUOTA_CALLS, { 10, 1 });
 
-  limits.rates[TPS_QUOTA_CALLS] = { 10, 1 };
-  set_limits ("a", limits);
-  tenant = tps_quotas_find (quotas, "a");
   EXPECT_TRUE (tps_tenant_begin_call (tenant, 1, clock_ns + second, nullptr));
   EXPECT_FALSE (tps_tenant_begin_call (tenant, 1, clock_ns + 2 * second, nullptr));
   clock_ns += second;
@@ -217,12 +220,8 @@ TEST_F (QuotasTest, AClockOfTestsReplacesTimesOfCallers)
 TEST_F (QuotasTest, RefusedCallersReturnOneAfterTheOther)
 {
   std::multimap<gint64, int> turns;
-  TpsTenantLimits limits = {};
-  TpsTenant *tenant;
+  TpsTenant *tenant = limit_rate (TPS_QUOTA_CALLS, { 10, 1 });
 
-  limits.rates[TPS_QUOTA_CALLS] = { 10, 1 };
-  set_limits ("a", limits);
-  tenant = tps_quotas_find (quotas, "a");
   EXPECT_EQ (call (tenant), "");
   for (int i = 0; i < 8; i++)
     {
@@ -240,12 +239,8 @@ TEST_F (QuotasTest, RefusedCallersReturnOneAfterTheOther)
 /* A caller that never returns must delay others by at most a second. */
 TEST_F (QuotasTest, CallersThatNeverReturnDelayOthersByASecondAtMost)
 {
-  TpsTenantLimits limits = {};
-  TpsTenant *tenant;
+  TpsTenant *tenant = limit_rate (TPS_QUOTA_CALLS, { 10, 1 });
 
-  limits.rates[TPS_QUOTA_CALLS] = { 10, 1 };
-  set_limits ("a", limits);
-  tenant = tps_quotas_find (quotas, "a");
   EXPECT_EQ (call (tenant), "");
   for (int i = 0; i < 1000; i++)
     EXPECT_EQ (call (tenant), "calls_per_s");
@@ -276,12 +271,8 @@ TEST_F (QuotasTest, ARefusedCallIsChargedForNothing)
 
 TEST_F (QuotasTest, SentBytesLeaveADebtThatLaterCallsWaitFor)
 {
-  TpsTenantLimits limits = {};
-  TpsTenant *tenant;
+  TpsTenant *tenant = limit_rate (TPS_QUOTA_BYTES_OUT, { 1000, 1000 });
 
-  limits.rates[TPS_QUOTA_BYTES_OUT] = { 1000, 1000 };
-  set_limits ("a", limits);
-  tenant = tps_quotas_find (quotas, "a");
   EXPECT_EQ (call (tenant, 1, 5000), "");
   EXPECT_EQ (status (tenant).levels[TPS_QUOTA_BYTES_OUT], -4000);
   EXPECT_EQ (call (tenant), "bytes_out_per_s");

@@ -110,20 +110,6 @@ TEST (TokenBucket, TheWaitThatARefusalNamesIsEnoughAndNotTooLong)
   EXPECT_TRUE (take (&bucket, &rate, 4, year + wait_ns));
 }
 
-TEST (TokenBucket, AChargeAboveTheBurstNeedsAFullBucketAndLeavesADebt)
-{
-  TpsTokenRate rate = tps_token_rate (1000, 10);
-  TpsTokenBucket bucket = { 0 };
-  gint64 wait_ns;
-
-  ASSERT_TRUE (take (&bucket, &rate, 5000, year));
-  EXPECT_EQ (tps_token_bucket_get_level (&bucket, &rate, year), -4990);
-  ASSERT_FALSE (take (&bucket, &rate, 5000, year + second, &wait_ns));
-  EXPECT_EQ (wait_ns, 4 * second);
-  EXPECT_FALSE (take (&bucket, &rate, 1, year + 4 * second));
-  EXPECT_TRUE (take (&bucket, &rate, 5000, year + 5 * second));
-}
-
 TEST (TokenBucket, ADebtIsAtMostAnHour)
 {
   TpsTokenRate rate = tps_token_rate (1, 1);

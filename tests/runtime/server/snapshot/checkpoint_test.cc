@@ -18,18 +18,14 @@ TEST (Files, AreReadByOthers)
   g_autoptr (TpsDisk) disk = tps_disk_new_posix ();
   std::string folder = testing::TempDir () + "/read_by_others";
   std::string expected = folder + "/expected";
-  MemoryDisk unused;
   Server server (0, true);
   Spec spec = spec_of ("a/b", 700, 6, TPS_OPTIMIZER_ADAM).shard (hash_shard (700, 0, 1));
-  TpsSnapshotOptions options = options_of (unused, server);
+  TpsSnapshotOptions options = options_of (disk, server);
   TpsSnapshotInfo info;
-  Ids all (700);
+  const Ids all = ids_of (whole (700));
 
-  for (size_t i = 0; i < all.size (); i++)
-    all[i] = static_cast<int64_t> (i);
   ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
   server.probe ("a/b", all, 6);
-  options.disk = disk;
   options.folder = folder.c_str ();
   ASSERT_EQ (write (options, &info), "");
   std::string rows = server.rows_of ("a/b", all);
@@ -54,7 +50,7 @@ protected:
   {
     Server whole_table (0, true);
     Spec spec = spec_of ("emb", kRows, kDim, TPS_OPTIMIZER_ADAM);
-    Ids ids = all_of (spec);
+    Ids ids = ids_of (spec.value.shard);
 
     EXPECT_TRUE (tps_table_store_create (whole_table.store, &spec.value, nullptr));
     push (whole_table, ids);
@@ -68,16 +64,6 @@ protected:
   ~Checkpoints () override
   {
     tps_disk_free (disk);
-  }
-
-  static Ids
-  all_of (const Spec &spec)
-  {
-    Ids ids;
-
-    for (int64_t slot = 0; slot < spec.value.shard.n_rows; slot++)
-      ids.push_back (tps_shard_get_row (&spec.value.shard, slot));
-    return ids;
   }
 
   static void
@@ -99,18 +85,17 @@ protected:
   {
     Server server (0, true);
     Spec spec = spec_of ("emb", kRows, kDim, TPS_OPTIMIZER_ADAM).shard (shard);
-    TpsSnapshotOptions options = options_of (unused, server);
+    TpsSnapshotOptions options = options_of (disk, server);
     std::string path = folder + "/shard" + std::to_string (n_shards++);
     TpsSnapshotInfo info;
     Ids late;
 
     for (int64_t id : { int64_t { 0 }, int64_t { 500 }, kRows - 1 })
-      for (int64_t own : all_of (spec))
+      for (int64_t own : ids_of (spec.value.shard))
         if (own == id)
           late.push_back (id);
     EXPECT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
-    push (server, all_of (spec));
-    options.disk = disk;
+    push (server, ids_of (spec.value.shard));
     options.folder = path.c_str ();
     options.max_increments = is_whole ? 0 : 1;
     EXPECT_EQ (write (options, &info), "");
@@ -132,7 +117,6 @@ protected:
   }
 
   std::string folder, expected;
-  MemoryDisk unused;
   TpsDisk *disk = tps_disk_new_posix ();
   int n_shards = 0;
 };

@@ -17,7 +17,7 @@ protected:
     Spec spec = Spec ("emb", 100, 4).optimizer (TPS_OPTIMIZER_ADAGRAD, 0.1);
 
     EXPECT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
-    options = options_of (disk, server);
+    options = options_of (disk.get (), server);
   }
 
   void
@@ -33,16 +33,16 @@ protected:
     Server other (0, true);
     TpsSnapshotInfo found;
 
-    return restore (options_of (disk, other), &found);
+    return restore (options_of (disk.get (), other), &found);
   }
 
   std::string &
   file (const std::string &name)
   {
-    return *disk.files.at (std::string ("snapshots/") + info.name + "/" + name);
+    return disk.get_file (std::string ("snapshots/") + info.name + "/" + name);
   }
 
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server { 0, true };
   TpsSnapshotOptions options;
   TpsSnapshotInfo info;
@@ -64,12 +64,11 @@ TEST_F (Folders, KeepTheNewest)
     }
   EXPECT_EQ (info.lsn, 5);
   EXPECT_EQ (info.oldest_lsn, 4);
-  for (const std::string &path : disk.paths ())
+  for (const std::string &path : disk.get_paths ())
     EXPECT_THAT (
         path, testing::MatchesRegex ("snapshots/snapshot-0000000000000000000[45]/"
                                      "(manifest.json|table-000000.safetensors|table-pushes.ids)"));
-  EXPECT_EQ (disk.paths ().size (), 6u);
-  EXPECT_EQ (disk.folders.size (), 3u);
+  EXPECT_EQ (disk.get_paths ().size (), 6u);
 }
 
 TEST_F (Folders, AreLeftAsTheyAreWhereNothingHasChanged)
@@ -85,31 +84,30 @@ TEST_F (Folders, LoseIncompleteSnapshots)
 {
   ASSERT_EQ (write (options, &info), "");
   push ();
-  disk.writes_left = 1;
-  EXPECT_EQ (write (options, &info), "RESOURCE_EXHAUSTED write: no space left");
-  disk.writes_left = -1;
+  disk.fail_write (2);
+  EXPECT_THAT (write (options, &info), testing::HasSubstr ("write failed: Input/output error"));
   ASSERT_TRUE (tps_snapshot_find (&options, &info, nullptr));
   EXPECT_EQ (info.lsn, 1); /* the previous snapshot is complete */
   EXPECT_EQ (restored (), "");
   push ();
   ASSERT_EQ (write (options, &info), "");
-  EXPECT_EQ (disk.folders.size (), 3u);
+  EXPECT_EQ (disk.get_paths ().size (), 6u) << "two snapshots";
 }
 
 /* Without a free file descriptor, the disk cannot tell whether a snapshot is complete. Such a
  * snapshot must not be deleted: the log before it may be gone. */
 TEST_F (Folders, KeepSnapshotsWhoseManifestCannotBeOpened)
 {
-  const char *expected = "INTERNAL open: too many open files";
-
   ASSERT_EQ (write (options, &info), "");
-  const std::vector<std::string> paths = disk.paths ();
+  const std::string manifest = std::string ("snapshots/") + info.name + "/manifest.json";
+  const std::string expected = "INTERNAL " + manifest + ": open failed: Too many open files";
+  const std::vector<std::string> paths = disk.get_paths ();
   push ();
-  disk.unreadable = std::string ("snapshots/") + info.name + "/manifest.json";
+  disk.set_unreadable (manifest);
   EXPECT_EQ (write (options, &info), expected);
-  EXPECT_EQ (disk.paths (), paths);
+  EXPECT_EQ (disk.get_paths (), paths);
   EXPECT_EQ (restored (), expected);
-  disk.unreadable = "";
+  disk.set_unreadable ("");
   EXPECT_EQ (restored (), "");
 }
 
@@ -126,27 +124,27 @@ TEST_F (Folders, LoseDeletedFilesThatAFileSystemKeeps)
   base->close (file);
   push ();
   EXPECT_EQ (write (options, &info), "");
-  EXPECT_THAT (disk.paths (), testing::Not (testing::Contains (path)));
+  EXPECT_THAT (disk.get_paths (), testing::Not (testing::Contains (path)));
 }
 
 /* Such a snapshot is of a copy of the data directory that has continued for longer. */
 TEST_F (Folders, DeleteNothingBesideANewerSnapshot)
 {
   Server other (0, true);
-  TpsSnapshotOptions others = options_of (disk, other);
+  TpsSnapshotOptions others = options_of (disk.get (), other);
 
   others.keep = 1;
   ASSERT_EQ (write (others, &info), ""); /* LSN 0 */
   options.keep = 2;
   push ();
   ASSERT_EQ (write (options, &info), ""); /* LSN 2 */
-  const std::vector<std::string> paths = disk.paths ();
+  const std::vector<std::string> paths = disk.get_paths ();
   Spec spec = Spec ("emb", 100, 4);
   ASSERT_TRUE (tps_table_store_create (other.store, &spec.value, nullptr));
   EXPECT_THAT (write (others, &info), /* LSN 1 */
                testing::AllOf (testing::HasSubstr ("snapshots/snapshot-00000000000000000002"),
                                testing::HasSubstr ("newer")));
-  EXPECT_EQ (disk.paths (), paths);
+  EXPECT_EQ (disk.get_paths (), paths);
 }
 
 /* The snapshot is copied into the folder while the next one is written. */
@@ -157,16 +155,15 @@ TEST_F (Folders, DeleteOnlySnapshotsThatWereThereBefore)
   push ();
   options.user_data = &disk;
   options.flush = [] (gpointer data, gint64, GError **) -> gboolean {
-    auto *self = static_cast<MemoryDisk *> (data);
+    auto *self = static_cast<SimulatedDisk *> (data);
 
-    self->folders.insert ("snapshots/snapshot-00000000000000000009");
-    self->files["snapshots/snapshot-00000000000000000009/manifest.json"] = self->files.at (
-        "snapshots/snapshot-00000000000000000001/manifest.json");
+    self->put_file ("snapshots/snapshot-00000000000000000009/manifest.json",
+                    self->get_file ("snapshots/snapshot-00000000000000000001/manifest.json"));
     return TRUE;
   };
   ASSERT_EQ (write (options, &info), "");
   EXPECT_EQ (info.oldest_lsn, 2);
-  EXPECT_THAT (disk.paths (),
+  EXPECT_THAT (disk.get_paths (),
                testing::AllOf (testing::Contains (testing::HasSubstr ("02/manifest.json")),
                                testing::Contains (testing::HasSubstr ("09/manifest.json")),
                                testing::Not (testing::Contains (testing::HasSubstr ("01/")))));
@@ -276,9 +273,11 @@ TEST_F (Folders, NameTheDamagedOrMissingFile)
   EXPECT_THAT (restored (),
                testing::AllOf (testing::HasSubstr (folder + table),
                                testing::HasSubstr ("tensor emb.lsn at offset 4096 to 4896")));
-  disk.files.erase (folder + table);
-  EXPECT_THAT (restored (), testing::AllOf (testing::HasSubstr ("move it elsewhere"),
-                                            testing::EndsWith (": open " + folder + table)));
+  disk.remove_file (folder + table);
+  EXPECT_THAT (restored (),
+               testing::AllOf (testing::HasSubstr ("move it elsewhere"),
+                               testing::EndsWith (folder + table
+                                                  + ": open failed: No such file or directory")));
   file ("manifest.json").resize (10);
   EXPECT_THAT (restored (),
                testing::AllOf (
@@ -334,8 +333,7 @@ TEST_F (Folders, MayBeOnARealDisk)
     }
   g_auto (GStrv) names = real->list (real, folder.c_str (), nullptr);
   ASSERT_EQ (g_strv_length (names), 1u);
-  TpsSnapshotOptions others = options_of (disk, other);
-  others.disk = real;
+  TpsSnapshotOptions others = options_of (real, other);
   others.folder = folder.c_str ();
   ASSERT_EQ (restore (others, &found), "");
   EXPECT_EQ (server.rows_of ("emb", { 0, 1, 2, 3 }), other.rows_of ("emb", { 0, 1, 2, 3 }));
@@ -345,7 +343,7 @@ TEST_F (Folders, NeedRowsWithLsns)
 {
   Server plain (0);
 
-  EXPECT_EQ (write (options_of (disk, plain), &info),
+  EXPECT_EQ (write (options_of (disk.get (), plain), &info),
              "INVALID_ARGUMENT snapshots need a store of tables that keeps the LSNs of rows");
 }
 

@@ -5,7 +5,6 @@
  *
  *   SEEDS=10000 FIRST_SEED=1     number of histories, and the first seed (--test_env) */
 
-#include "tests/runtime/server/log/simulated_disk.h"
 #include "tests/runtime/server/snapshot/snapshot_fixture.h"
 
 using namespace snapshot_test;
@@ -29,11 +28,11 @@ run_history (uint64_t seed)
 {
   Random random (seed);
   Plan plan (random);
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (0, true), other (0, true);
   Caller caller (server, plan, seed, 0);
   Between between { &caller, Random (seed + 1) };
-  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotOptions options = options_of (disk.get (), server);
   TpsSnapshotInfo info;
 
   options.max_increments = static_cast<guint> (random () % 4);
@@ -57,7 +56,7 @@ run_history (uint64_t seed)
       n_increments += info.n_increments;
       caller.run (static_cast<int> (random () % 20));
     }
-  ASSERT_EQ (restore (options_of (disk, other), &info), "");
+  ASSERT_EQ (restore (options_of (disk.get (), other), &info), "");
   replay_rest (server, other, info.lsn);
   compare_ids (server, other);
   compare (server, other, plan);
@@ -92,12 +91,12 @@ TEST_P (Pieces, OfATableAreOfDifferentTimes)
 {
   constexpr int64_t n_rows = 30000;
   constexpr int32_t dim = 16;
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (0, true), other (0, true);
   Spec spec = Spec ("emb", n_rows, dim).optimizer (GetParam ().kind, 0.1);
-  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotOptions options = options_of (disk.get (), server);
   TpsSnapshotInfo info;
-  Ids all (n_rows);
+  const Ids all = ids_of (whole (n_rows));
   struct Pushes
   {
     Server *server;
@@ -105,8 +104,6 @@ TEST_P (Pieces, OfATableAreOfDifferentTimes)
     int n = 0;
   } pushes { &server };
 
-  for (int64_t i = 0; i < n_rows; i++)
-    all[static_cast<size_t> (i)] = i;
   spec.on (GetParam ().device, GetParam ().is_host_memory);
   if (GetParam ().dtype != TPS_DTYPE_FLOAT32)
     spec.dtype (GetParam ().dtype, TPS_ROUNDING_STOCHASTIC);
@@ -141,7 +138,7 @@ TEST_P (Pieces, OfATableAreOfDifferentTimes)
   ASSERT_EQ (write (options, &info), "");
   EXPECT_GE (pushes.n, 4);
   EXPECT_EQ (info.end_lsn, info.lsn + pushes.n);
-  ASSERT_EQ (restore (options_of (disk, other), &info), "");
+  ASSERT_EQ (restore (options_of (disk.get (), other), &info), "");
   EXPECT_FALSE (server.rows_of ("emb", all) == other.rows_of ("emb", all));
   replay_rest (server, other, info.lsn);
   EXPECT_TRUE (server.rows_of ("emb", all) == other.rows_of ("emb", all));
@@ -155,15 +152,13 @@ TEST_P (Pieces, OfATableAreOfDifferentTimes)
 /* A device records whether any row has changed, but not which rows have. */
 TEST_P (Pieces, OfATableAreSharedWhereNothingHasChanged)
 {
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (0, true), other (0, true);
   Spec changing = Spec ("a", 100, 8), still = Spec ("b", 100, 8).optimizer (GetParam ().kind, 0.1);
-  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotOptions options = options_of (disk.get (), server);
   TpsSnapshotInfo first, second, third;
-  Ids all (100);
+  const Ids all = ids_of (whole (100));
 
-  for (int64_t i = 0; i < 100; i++)
-    all[static_cast<size_t> (i)] = i;
   still.on (GetParam ().device, GetParam ().is_host_memory).dtype (GetParam ().dtype);
   ASSERT_TRUE (tps_table_store_create (server.store, &changing.value, nullptr));
   ASSERT_TRUE (tps_table_store_create (server.store, &still.value, nullptr));
@@ -174,14 +169,13 @@ TEST_P (Pieces, OfATableAreSharedWhereNothingHasChanged)
   server.probe ("a", { 7 }, 8);
   ASSERT_EQ (write (options, &second), "");
   auto file_of = [&] (const TpsSnapshotInfo &info) {
-    return disk.files[std::string ("snapshots/") + info.name + "/table-000001.safetensors"];
+    return &disk.get_file (std::string ("snapshots/") + info.name + "/table-000001.safetensors");
   };
-  ASSERT_NE (file_of (first), nullptr);
   EXPECT_EQ (file_of (first), file_of (second));
   server.probe ("b", all, 8);
   ASSERT_EQ (write (options, &third), "");
   EXPECT_NE (file_of (third), file_of (second));
-  ASSERT_EQ (restore (options_of (disk, other), &third), "");
+  ASSERT_EQ (restore (options_of (disk.get (), other), &third), "");
   EXPECT_TRUE (server.rows_of ("b", all) == other.rows_of ("b", all));
   EXPECT_TRUE (server.state_of ("b") == other.state_of ("b"));
 }
@@ -200,11 +194,11 @@ INSTANTIATE_TEST_SUITE_P (
  * test with --config=tsan too. */
 TEST (Histories, HaveTheSameBitsUnderThreads)
 {
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Random random (3);
   Plan plan (random);
   Server server (2, true), other (0, true);
-  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotOptions options = options_of (disk.get (), server);
   TpsSnapshotInfo info;
   std::atomic<int> n_left { 4 };
   std::vector<std::thread> threads;
@@ -233,7 +227,7 @@ TEST (Histories, HaveTheSameBitsUnderThreads)
   while (n_left > 0 && n_snapshots < 1000);
   for (std::thread &thread : threads)
     thread.join ();
-  ASSERT_EQ (restore (options_of (disk, other), &info), "");
+  ASSERT_EQ (restore (options_of (disk.get (), other), &info), "");
   replay_rest (server, other, info.lsn);
   compare_ids (server, other);
   compare (server, other, plan);
@@ -248,10 +242,10 @@ TEST (Locks, AreHeldForPieces)
 {
   constexpr int64_t kRows = 100000;
   constexpr int32_t kDim = 16;
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (0, true);
   Spec spec = spec_of ("emb", kRows, kDim, TPS_OPTIMIZER_ADAM);
-  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotOptions options = options_of (disk.get (), server);
   TpsSnapshotInfo info;
   struct Held
   {
@@ -299,68 +293,6 @@ TEST (Locks, AreHeldForPieces)
   EXPECT_LE (held.longest, gsize { 256 } << 10);
   EXPECT_GE (held.n_bytes, static_cast<gsize> (kRows) * 8 + 3 * row_bytes);
   EXPECT_GE (held.n, 4 + 3);
-}
-
-/* ---- power cuts ------------------------------------------------------------------------------ */
-
-/* Cuts the power in the middle of a disk operation. Afterwards there must be a complete snapshot:
- * the last one that was written, or its predecessor. The log is assumed to be available. */
-void
-cut_power (uint32_t seed)
-{
-  Random random (seed);
-  thriftps::SimulatedDisk disk (seed);
-  MemoryDisk unused;
-  Plan plan (random);
-  Server server (0, true), other (0, true);
-  Caller caller (server, plan, seed, 0);
-  TpsSnapshotOptions options = options_of (unused, server);
-  TpsSnapshotInfo info {}, found;
-  gint64 written = -1;
-
-  options.disk = disk.get ();
-  options.keep = static_cast<guint> (1 + random () % 2);
-  options.max_increments = static_cast<guint> (random () % 4);
-  for (const char *name : kNames)
-    {
-      Spec spec = plan.draw_spec (random, name);
-
-      ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
-    }
-  for (bool is_cut = false; !is_cut;)
-    {
-      caller.run (10);
-      if (random () % 2 == 0)
-        disk.cut_after (1 + random () % 60);
-      is_cut = !write (options, &info).empty ();
-      written = is_cut ? written : info.lsn;
-    }
-  ASSERT_TRUE (disk.is_off ());
-  disk.restart ();
-  TpsSnapshotOptions others = options_of (unused, other);
-  others.disk = disk.get ();
-  std::string problem = restore (others, &found);
-  if (found.name[0] == '\0')
-    {
-      ASSERT_EQ (written, -1) << problem; /* only the first snapshot may be lost */
-      return;
-    }
-  ASSERT_EQ (problem, "");
-  ASSERT_GE (found.lsn, written);
-  replay_rest (server, other, found.lsn);
-  compare_ids (server, other);
-  compare (server, other, plan);
-}
-
-TEST (PowerCuts, LeaveWholeSnapshots)
-{
-  unsigned long first = number_of ("FIRST_SEED", 1);
-
-  for (unsigned long seed = first; seed < first + number_of ("SEEDS", 150); seed++)
-    {
-      cut_power (static_cast<uint32_t> (seed));
-      ASSERT_FALSE (HasFailure ()) << "FIRST_SEED=" << seed;
-    }
 }
 
 } // namespace

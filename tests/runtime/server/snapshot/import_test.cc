@@ -11,7 +11,7 @@ using namespace snapshot_test;
 namespace {
 
 std::string
-import_into (Server &server, MemoryDisk &disk, const std::vector<std::string> &paths,
+import_into (Server &server, SimulatedDisk &disk, const std::vector<std::string> &paths,
              const Spec &spec)
 {
   std::vector<const gchar *> names;
@@ -35,7 +35,7 @@ TEST (Import, IntoOtherShards)
   constexpr int32_t dim = 5;
   const TpsShard targets[] = { whole (n_rows), range_shard (n_rows, 2, 4),
                                hash_shard (n_rows, 0, 2), hash_shard (n_rows, 1, 2) };
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server reference (0, true), twice (0, true);
   std::vector<std::string> paths;
   Spec spec = spec_of ("emb", n_rows, dim, TPS_OPTIMIZER_ADAM);
@@ -46,22 +46,17 @@ TEST (Import, IntoOtherShards)
       Server server (0, true);
       Spec part =
           spec_of ("emb", n_rows, dim, TPS_OPTIMIZER_ADAM).shard (hash_shard (n_rows, i, 3));
-      TpsSnapshotOptions options = options_of (disk, server);
+      TpsSnapshotOptions options = options_of (disk.get (), server);
       std::string folder = "shard" + std::to_string (i);
       TpsSnapshotInfo info;
-      Ids ids;
 
-      for (int64_t slot = 0; slot < part.value.shard.n_rows; slot++)
-        ids.push_back (tps_shard_get_row (&part.value.shard, slot));
       ASSERT_TRUE (tps_table_store_create (server.store, &part.value, nullptr));
-      server.probe ("emb", ids, dim);
+      server.probe ("emb", ids_of (part.value.shard), dim);
       options.folder = folder.c_str ();
       ASSERT_EQ (write (options, &info), "");
       paths.push_back (folder + "/" + info.name + "/table-000000.safetensors");
     }
-  Ids all;
-  for (int64_t row = 0; row < n_rows; row++)
-    all.push_back (row);
+  const Ids all = ids_of (whole (n_rows));
   reference.probe ("emb", all, dim);
   ASSERT_TRUE (tps_table_store_create (twice.store, &spec.value, nullptr));
   twice.probe ("emb", all, dim);
@@ -70,10 +65,8 @@ TEST (Import, IntoOtherShards)
     {
       Server server (0, true);
       Spec into = spec_of ("emb", n_rows, dim, TPS_OPTIMIZER_ADAM).shard (target);
-      Ids ids;
+      const Ids ids = ids_of (target);
 
-      for (int64_t slot = 0; slot < target.n_rows; slot++)
-        ids.push_back (tps_shard_get_row (&target, slot));
       ASSERT_EQ (import_into (server, disk, paths, into), "");
       EXPECT_EQ (tps_sequencer_get_lsn (server.sequencer), 1);
       EXPECT_TRUE (server.rows_of ("emb", ids) == reference.rows_of ("emb", ids));
@@ -84,28 +77,6 @@ TEST (Import, IntoOtherShards)
   Server server (0, true);
   EXPECT_THAT (import_into (server, disk, paths, spec),
                testing::HasSubstr ("is not in any of the files"));
-}
-
-/* Adam's second step needs the moments and the number of steps of the first step. */
-TEST (Import, KeepsStates)
-{
-  MemoryDisk disk;
-  Server server (0, true), other (0, true);
-  Spec spec = spec_of ("emb", 50, 3, TPS_OPTIMIZER_ADAM);
-  TpsSnapshotInfo info;
-  Ids ids { 3, 17, 49 };
-
-  ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
-  server.probe ("emb", ids, 3);
-  ASSERT_EQ (write (options_of (disk, server), &info), "");
-  ASSERT_EQ (import_into (other, disk,
-                          { std::string ("snapshots/") + info.name + "/table-000000.safetensors" },
-                          Spec (spec).shard (whole (50))),
-             "");
-  EXPECT_TRUE (server.state_of ("emb") == other.state_of ("emb"));
-  server.probe ("emb", ids, 3);
-  other.probe ("emb", ids, 3);
-  EXPECT_TRUE (server.rows_of ("emb", ids) == other.rows_of ("emb", ids));
 }
 
 std::string
@@ -122,12 +93,12 @@ npy (const std::string &dictionary, const Floats &values)
 
 TEST (Import, TakesArraysOfNumPyAndConvertsThem)
 {
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (0, true);
   Spec spec = Spec ("emb", 3, 2).dtype (TPS_DTYPE_BFLOAT16);
 
-  disk.files["a.npy"] = std::make_shared<std::string> (npy (
-      "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }", { 1, 2, 3, 4, 5, 6.01f }));
+  disk.put_file ("a.npy", npy ("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }",
+                               { 1, 2, 3, 4, 5, 6.01f }));
   ASSERT_EQ (import_into (server, disk, { "a.npy" }, spec), "");
   EXPECT_EQ (to_floats (server.rows_of ("emb", { 2, 1, 0 }), TPS_DTYPE_BFLOAT16),
              (Floats { 5, 6, 3, 4, 1, 2 }));
@@ -139,7 +110,7 @@ TEST (Import, TakesArraysOfNumPyAndConvertsThem)
     {
       Server another (0, true);
 
-      disk.files["a.npy"] = std::make_shared<std::string> (npy (wrong, { 1, 2, 3, 4, 5, 6 }));
+      disk.put_file ("a.npy", npy (wrong, { 1, 2, 3, 4, 5, 6 }));
       EXPECT_NE (import_into (another, disk, { "a.npy" }, spec), "") << wrong;
       EXPECT_TRUE (another.list ().empty ());
     }
@@ -150,27 +121,21 @@ TEST (Import, TakesArraysOfNumPyIntoShards)
   constexpr int64_t n_rows = 7;
   const TpsShard targets[] = { range_shard (n_rows, 1, 2), hash_shard (n_rows, 0, 3),
                                hash_shard (n_rows, 1, 3), hash_shard (n_rows, 2, 3) };
-  MemoryDisk disk;
+  SimulatedDisk disk;
 
-  disk.files["a.npy"] = std::make_shared<std::string> (
-      npy ("{'descr': '<f4', 'fortran_order': False, 'shape': (7, 2), }",
-           { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 }));
+  disk.put_file ("a.npy", npy ("{'descr': '<f4', 'fortran_order': False, 'shape': (7, 2), }",
+                               { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 }));
   for (TpsDType dtype : { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 })
     for (const TpsShard &target : targets)
       {
         Server server (0, true);
         Spec spec = Spec ("emb", n_rows, 2).dtype (dtype).shard (target);
+        const Ids ids = ids_of (target);
         Floats expected;
-        Ids ids;
 
-        for (int64_t slot = 0; slot < target.n_rows; slot++)
-          {
-            int64_t row = tps_shard_get_row (&target, slot);
-
-            ids.push_back (row);
-            expected.push_back (static_cast<float> (2 * row));
-            expected.push_back (static_cast<float> (2 * row + 1));
-          }
+        for (int64_t row : ids)
+          for (int64_t value : { 2 * row, 2 * row + 1 })
+            expected.push_back (static_cast<float> (value));
         ASSERT_EQ (import_into (server, disk, { "a.npy" }, spec), "");
         EXPECT_EQ (to_floats (server.rows_of ("emb", ids), dtype), expected);
       }
@@ -180,18 +145,16 @@ TEST (Import, TakesArraysOfNumPyIntoShards)
  * memory charged. */
 TEST (Import, ChecksEveryHeader)
 {
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (0, true);
   Spec spec = spec_of ("emb", 60, 3, TPS_OPTIMIZER_ADAM).shard (hash_shard (60, 1, 2));
-  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotOptions options = options_of (disk.get (), server);
   TpsSnapshotInfo info;
   Random random (11);
   std::vector<std::string> paths;
+  const Ids ids = ids_of (spec.value.shard);
   int n_taken = 0;
-  Ids ids;
 
-  for (int64_t slot = 0; slot < spec.value.shard.n_rows; slot++)
-    ids.push_back (tps_shard_get_row (&spec.value.shard, slot));
   options.max_increments = 2;
   ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
   ASSERT_EQ (write (options, &info), "");
@@ -203,7 +166,7 @@ TEST (Import, ChecksEveryHeader)
   for (unsigned long i = 0; i < number_of ("SEEDS", 1000); i++)
     {
       Server other (0, true);
-      std::string &bytes = *disk.files.at (paths[i % 2]);
+      std::string &bytes = disk.get_file (paths[i % 2]);
       std::string whole = bytes;
 
       for (unsigned n = 1 + random () % 3; n > 0; n--)
@@ -224,7 +187,7 @@ TEST (Import, ChecksEveryHeader)
 /* Tables that only a later snapshot has must not be lost either. */
 TEST (Export, HasTheTablesOfAllSnapshots)
 {
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (0, true);
   TpsSnapshotInfo info;
   std::vector<std::string> folders;
@@ -233,7 +196,7 @@ TEST (Export, HasTheTablesOfAllSnapshots)
   for (const char *name : { "a", "b" })
     {
       Server source (0, true);
-      TpsSnapshotOptions options = options_of (disk, source);
+      TpsSnapshotOptions options = options_of (disk.get (), source);
 
       options.folder = name;
       Spec spec = spec_of (name, 5, 2, TPS_OPTIMIZER_SGD);
@@ -249,7 +212,7 @@ TEST (Export, HasTheTablesOfAllSnapshots)
 /* The files are like those of torch.distributed.checkpoint: a part of a tensor, with its offset. */
 TEST (Import, TakesPartsOfATensor)
 {
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (0, true);
   auto part = [&disk] (const std::string &path, int first_row, const Floats &values) {
     std::string json =
@@ -260,9 +223,9 @@ TEST (Import, TakesPartsOfATensor)
     uint64_t n_bytes = json.size ();
     std::string length (reinterpret_cast<const char *> (&n_bytes), 8);
 
-    disk.files[path] = std::make_shared<std::string> (
-        length + json
-        + std::string (reinterpret_cast<const char *> (values.data ()), 4 * values.size ()));
+    disk.put_file (path, length + json
+                             + std::string (reinterpret_cast<const char *> (values.data ()),
+                                            4 * values.size ()));
   };
 
   part ("a.safetensors", 1, { 3, 4, 5, 6 });
@@ -299,15 +262,14 @@ TEST (Import, RefusesNamesThatComeTwice)
     { R"({"__metadata__":{"a":"1","a":"2"},)" + tensor + "0,16]}}", "two values of one key" },
     { "{" + tensor + "0,8]}}", "the file continues after its tensors" },
   };
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (0, true);
 
   for (const auto &[header, problem] : headers)
     {
       uint64_t n_bytes = header.size ();
-      disk.files["a.safetensors"] = std::make_shared<std::string> (
-          std::string (reinterpret_cast<const char *> (&n_bytes), 8) + header
-          + std::string (16, '\0'));
+      disk.put_file ("a.safetensors", std::string (reinterpret_cast<const char *> (&n_bytes), 8)
+                                          + header + std::string (16, '\0'));
       EXPECT_THAT (import_into (server, disk, { "a.safetensors" }, Spec ("emb", 1, 2)),
                    testing::HasSubstr (problem));
     }

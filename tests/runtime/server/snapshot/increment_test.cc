@@ -21,11 +21,10 @@ protected:
 
         spec.shard (shards[i]).dtype (GetParam ().dtype);
         EXPECT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
-        for (int64_t slot = 0; slot < shards[i].n_rows; slot++)
-          rows[i].push_back (tps_shard_get_row (&shards[i], slot));
+        rows[i] = ids_of (shards[i]);
         push (i, rows[i]);
       }
-    options = options_of (disk, server);
+    options = options_of (disk.get (), server);
     options.max_increments = 3;
   }
 
@@ -55,7 +54,7 @@ protected:
     Server other (0, true);
     TpsSnapshotInfo found;
 
-    ASSERT_EQ (restore (options_of (disk, other), &found), "");
+    ASSERT_EQ (restore (options_of (disk.get (), other), &found), "");
     ASSERT_EQ (server.list (), other.list ());
     for (int i = 0; i < 3; i++)
       {
@@ -68,7 +67,7 @@ protected:
   const std::string names[3] = { "one", "seven", "thirty-three" };
   Ids rows[3];
   Random random { 5 };
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server { 0, true };
   TpsSnapshotOptions options;
   TpsSnapshotInfo info;
@@ -135,7 +134,8 @@ TEST_P (Chains, OutliveTheSnapshotsThatTheyComeFrom)
     }
   EXPECT_EQ (info.n_increments, 3u);
   compare_restored ();
-  EXPECT_EQ (disk.folders.size (), 2u);
+  for (const std::string &path : disk.get_paths ())
+    EXPECT_THAT (path, testing::HasSubstr (info.name));
 }
 
 TEST_P (Chains, BeginAnewWithAnotherTableOfTheName)
@@ -154,7 +154,10 @@ TEST_P (Chains, AreNotMadeWhereFilesHaveOneName)
 {
   ASSERT_EQ (write (options, &info), "");
   push_some (0, 100);
-  disk.has_links = false;
+  disk.get ()->link = [] (TpsDisk *, const gchar *, const gchar *, GError **error) -> gboolean {
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INTERNAL, "no links here");
+    return FALSE;
+  };
   ASSERT_EQ (write (options, &info), "");
   EXPECT_EQ (info.n_increments, 0u);
   compare_restored ();
@@ -168,7 +171,7 @@ TEST_P (Chains, DoNotLookLikeWholeTables)
   push_some (2, 100);
   ASSERT_EQ (write (options, &info), "");
   std::vector<std::string> files;
-  for (const std::string &path : disk.paths ())
+  for (const std::string &path : disk.get_paths ())
     if (path.find (info.name) != std::string::npos)
       files.push_back (path.substr (path.rfind ('/') + 1));
   EXPECT_EQ (files, (std::vector<std::string> { "manifest.json", "table-000000.safetensors",
@@ -181,15 +184,15 @@ TEST_P (Chains, ThatAreDamagedAreRefused)
   ASSERT_EQ (write (options, &info), "");
   push_some (2, 100);
   ASSERT_EQ (write (options, &info), "");
-  std::string &bytes = *disk.files.at (std::string ("snapshots/") + info.name
-                                       + "/table-000002.increment-01");
+  std::string &bytes = disk.get_file (std::string ("snapshots/") + info.name
+                                      + "/table-000002.increment-01");
   for (size_t at = 0; at < bytes.size (); at += 1009)
     {
       Server other (0, true);
       TpsSnapshotInfo found;
 
       bytes[at] = static_cast<char> (bytes[at] ^ 4);
-      ASSERT_NE (restore (options_of (disk, other), &found), "") << at;
+      ASSERT_NE (restore (options_of (disk.get (), other), &found), "") << at;
       bytes[at] = static_cast<char> (bytes[at] ^ 4);
     }
 }

@@ -8,16 +8,16 @@
 #include <atomic>
 
 #include "runtime/server/snapshot/snapshot.h"
+#include "tests/runtime/server/log/simulated_disk.h"
 #include "tests/runtime/server/model/model_histories.h"
-#include "tests/runtime/server/snapshot/memory_disk.h"
 
 namespace updating_test {
 namespace {
 
-using snapshot_test::MemoryDisk;
+using thriftps::SimulatedDisk;
 
 TpsSnapshotOptions
-options_of (MemoryDisk &disk, Server &server)
+options_of (SimulatedDisk &disk, Server &server)
 {
   TpsSnapshotOptions options {};
 
@@ -38,7 +38,7 @@ text_of (GError *error)
 }
 
 void
-write (MemoryDisk &disk, Server &server, TpsSnapshotInfo *info)
+write (SimulatedDisk &disk, Server &server, TpsSnapshotInfo *info)
 {
   TpsSnapshotOptions options = options_of (disk, server);
   GError *error = nullptr;
@@ -48,7 +48,7 @@ write (MemoryDisk &disk, Server &server, TpsSnapshotInfo *info)
 
 /* Restores the newest snapshot and applies the later records. */
 void
-restore_and_replay (MemoryDisk &disk, const Server &from, Server &to)
+restore_and_replay (SimulatedDisk &disk, const Server &from, Server &to)
 {
   TpsSnapshotOptions options = options_of (disk, to);
   TpsSnapshotInfo info;
@@ -71,7 +71,7 @@ run_history (uint32_t seed)
 {
   std::mt19937 random (seed);
   guint n_trainers = 1 + random () % 4;
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (n_trainers), other (n_trainers);
   std::vector<std::thread> threads;
   std::atomic<guint> n_left { n_trainers };
@@ -117,7 +117,7 @@ TEST (ModelSnapshot, HasTheSameBits)
 /* The reply to a repeated push must have the version of the first reply. */
 TEST (ModelSnapshot, RemembersPushIdsAndTheirAnswers)
 {
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (2), other (2);
   std::mt19937 random (1);
   Values gradients = draw_values (kShapes, &random);
@@ -140,7 +140,7 @@ TEST (ModelSnapshot, RemembersPushIdsAndTheirAnswers)
 /* While a snapshot reads the state, updates must use a copy of it. */
 TEST (ModelSnapshot, DoesNotChangeWhileItIsWritten)
 {
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (1), other (1);
   TpsSnapshotOptions options = options_of (disk, server);
   TpsSnapshotInfo info;
@@ -178,7 +178,7 @@ TEST (ModelSnapshot, DoesNotChangeWhileItIsWritten)
 /* The name of a parameter may be an invalid key in the file's format. */
 TEST (ModelSnapshot, KeepsAnyName)
 {
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (1), other (1);
   TpsSnapshotInfo info;
   TpsOptimizerSpec sgd = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 0.1);
@@ -209,7 +209,7 @@ TEST (ModelSnapshot, MayBeCancelledWhileTheLogWaits)
   {
     TpsOrdered *held = nullptr;
   } log;
-  MemoryDisk disk;
+  SimulatedDisk disk;
   TpsSequencerOptions ordering {};
   TpsModelServerOptions model {};
   TpsSnapshotOptions options {};

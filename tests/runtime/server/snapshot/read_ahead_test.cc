@@ -10,14 +10,16 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/error.h"
 #include "runtime/server/snapshot/populate.h"
 #include "runtime/server/snapshot/safetensors.h"
-#include "tests/runtime/server/snapshot/memory_disk.h"
+#include "tests/runtime/server/log/simulated_disk.h"
 
 namespace snapshot_test {
 namespace {
 
 using testing::HasSubstr;
+using thriftps::SimulatedDisk;
 
 constexpr gint64 kBlock = TPS_DISK_BLOCK;
 
@@ -50,11 +52,11 @@ protected:
   void
   Put (const std::string &bytes)
   {
-    disk.files["file"] = std::make_shared<std::string> (bytes);
+    disk.put_file ("file", bytes);
     file = disk.get ()->open (disk.get (), "file", TPS_DISK_READ_ONLY | TPS_DISK_DIRECT, nullptr);
   }
 
-  MemoryDisk disk;
+  SimulatedDisk disk;
   TpsDiskFile *file = nullptr;
 };
 
@@ -181,7 +183,7 @@ protected:
   }
 
   std::string bytes_;
-  MemoryDisk memory_;
+  SimulatedDisk memory_;
 };
 
 TEST_F (LargeTensors, AreReadPastThePageCache)
@@ -191,7 +193,8 @@ TEST_F (LargeTensors, AreReadPastThePageCache)
   for (size_t n_piece : { size_t { 1 } << 20, size_t { 3333333 } })
     for (guint i : { 0u, 1u, 2u, 1u, 1u }) /* some tensors repeatedly */
       EXPECT_TRUE (Read (file, i, n_piece, nullptr));
-  EXPECT_GE (memory_.n_direct_bytes, 2 * (3 * (20 << 20) + (9 << 20)) - 10 * TPS_DISK_BLOCK);
+  EXPECT_GE (memory_.get_direct_bytes (),
+             uint64_t { 2 } * (3 * (20 << 20) + (9 << 20)) - 10 * TPS_DISK_BLOCK);
 }
 
 TEST_F (LargeTensors, MayBeOnARealDisk)
@@ -218,12 +221,12 @@ TEST_F (LargeTensors, MustBeWhole)
 
   Write (memory_.get (), "f");
   g_autoptr (TpsSafetensorsReader) file = tps_safetensors_reader_new (memory_.get (), "f", nullptr);
-  (*memory_.files["f"])[10 << 20] ^= 1;
+  memory_.get_file ("f")[10 << 20] ^= 1;
   EXPECT_FALSE (Read (file, 1, 1 << 20, &damaged));
   ASSERT_NE (damaged, nullptr);
   EXPECT_THAT (damaged->message, HasSubstr ("f: tensor large at offset "));
   EXPECT_TRUE (Read (file, 2, 1 << 20, nullptr));
-  memory_.files["f"]->resize (12 << 20); /* the file is open meanwhile */
+  memory_.get_file ("f").resize (12 << 20); /* the file is open meanwhile */
   EXPECT_FALSE (Read (file, 1, 1 << 20, &cut));
   ASSERT_NE (cut, nullptr);
   EXPECT_STREQ (cut->message, "f: the file ends at offset 12582912");

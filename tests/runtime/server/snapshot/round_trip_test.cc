@@ -18,7 +18,7 @@ TEST_P (RoundTrips, AreExact)
 {
   const TpsShard shards[] = { whole (5000), range_shard (15000, 1, 3), hash_shard (9999, 1, 2) };
   const int32_t dims[] = { 1, 7, 33 };
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (0, true), other (0, true);
   TpsSnapshotInfo info;
   std::vector<std::string> names;
@@ -45,20 +45,18 @@ TEST_P (RoundTrips, AreExact)
                                                    view (values, dims[i]), nullptr));
         }
     }
-  ASSERT_EQ (write (options_of (disk, server), &info), "");
+  ASSERT_EQ (write (options_of (disk.get (), server), &info), "");
   EXPECT_EQ (info.lsn, 9);
   EXPECT_EQ (info.end_lsn, 9);
   EXPECT_EQ (info.n_tables, 3u);
-  ASSERT_EQ (restore (options_of (disk, other), &info), "");
+  ASSERT_EQ (restore (options_of (disk.get (), other), &info), "");
   EXPECT_EQ (tps_sequencer_get_lsn (other.sequencer), 9);
   ASSERT_EQ (server.list (), other.list ());
   for (int i = 0; i < 3; i++)
     {
       std::string name = "table/" + std::to_string (i);
-      Ids ids;
+      const Ids ids = ids_of (shards[i]);
 
-      for (int64_t slot = 0; slot < shards[i].n_rows; slot++)
-        ids.push_back (tps_shard_get_row (&shards[i], slot));
       EXPECT_TRUE (server.rows_of (name, ids) == other.rows_of (name, ids));
       EXPECT_TRUE (server.state_of (name) == other.state_of (name));
       server.probe (name, ids, dims[i]);
@@ -67,31 +65,34 @@ TEST_P (RoundTrips, AreExact)
     }
 }
 
-/* The rounding and its seed must be preserved. For NEAREST, the manifest has no rounding member, so
- * that it equals manifests from before other roundings existed. */
-TEST (RoundTrip, KeepsTheRoundingOfRows)
+/* The rounding with its seed and the tenant must be preserved. For NEAREST, the manifest has no
+ * rounding member, so that it equals manifests from before other roundings existed. */
+TEST (RoundTrip, KeepsTheRoundingOfRowsAndTheTenant)
 {
-  MemoryDisk disk;
+  SimulatedDisk disk;
   Server server (0, true), other (0, true);
   Spec plain = Spec ("plain", 3, 2).dtype (TPS_DTYPE_FLOAT16);
   Spec noisy = Spec ("noisy", 3, 2).zeros ().dtype (TPS_DTYPE_FLOAT16, TPS_ROUNDING_STOCHASTIC);
   TpsSnapshotInfo info;
 
   noisy.value.initializer.seed = 99;
+  noisy.value.tenant = g_strdup ("team/\"ads\"");
   ASSERT_TRUE (tps_table_store_create (server.store, &plain.value, nullptr));
   ASSERT_TRUE (tps_table_store_create (server.store, &noisy.value, nullptr));
-  ASSERT_EQ (write (options_of (disk, server), &info), "");
-  std::string manifest = *disk.files[std::string ("snapshots/") + info.name + "/manifest.json"];
+  ASSERT_EQ (write (options_of (disk.get (), server), &info), "");
+  std::string manifest = disk.get_file (std::string ("snapshots/") + info.name + "/manifest.json");
   size_t member = manifest.find ("\"rounding\":2");
   EXPECT_NE (member, std::string::npos);
   EXPECT_EQ (manifest.find ("\"rounding\"", member + 1), std::string::npos);
-  ASSERT_EQ (restore (options_of (disk, other), &info), "");
+  ASSERT_EQ (restore (options_of (disk.get (), other), &info), "");
   g_auto (TpsTableSpecs) specs = {};
   ASSERT_TRUE (tps_table_store_list (other.store, &specs, nullptr));
   ASSERT_EQ (specs.n_specs, 2u);
   EXPECT_EQ (specs.specs[0].rounding, TPS_ROUNDING_STOCHASTIC);
   EXPECT_EQ (specs.specs[0].initializer.seed, 99);
+  EXPECT_STREQ (specs.specs[0].tenant, "team/\"ads\"");
   EXPECT_EQ (specs.specs[1].rounding, TPS_ROUNDING_NEAREST);
+  EXPECT_EQ (specs.specs[1].tenant, nullptr);
 }
 
 /* Rows that a device has updated must be in the file as if the host had updated them. */
@@ -103,15 +104,13 @@ TEST (RoundTrip, OfADeviceGivesTheSameFileAsTheHost)
 
       for (int i = 0; i < 2; i++)
         {
-          MemoryDisk disk;
+          SimulatedDisk disk;
           Server server (0, true);
           Spec spec = spec_of ("emb", 5000, 7, TPS_OPTIMIZER_ADAM);
           TpsSnapshotInfo info;
           Random random (5);
-          Ids ids;
+          const Ids ids = ids_of (whole (5000));
 
-          for (int64_t id = 0; id < 5000; id++)
-            ids.push_back (id);
           spec.dtype (dtype,
                       dtype != TPS_DTYPE_FLOAT32 ? TPS_ROUNDING_STOCHASTIC : TPS_ROUNDING_NEAREST);
           spec.on (i == 0 ? "cpu" : "fake:0");
@@ -123,9 +122,9 @@ TEST (RoundTrip, OfADeviceGivesTheSameFileAsTheHost)
               ASSERT_TRUE (tps_table_store_apply_rows (server.store, "emb", view (ids),
                                                        view (values, 7), nullptr));
             }
-          ASSERT_EQ (write (options_of (disk, server), &info), "");
-          std::string file =
-              *disk.files[std::string ("snapshots/") + info.name + "/table-000000.safetensors"];
+          ASSERT_EQ (write (options_of (disk.get (), server), &info), "");
+          std::string file = disk.get_file (std::string ("snapshots/") + info.name
+                                            + "/table-000000.safetensors");
           guint64 header;
           std::memcpy (&header, file.data (), sizeof header);
           elements[i] = file.substr (sizeof header + header); /* the header names the place */
@@ -133,25 +132,6 @@ TEST (RoundTrip, OfADeviceGivesTheSameFileAsTheHost)
       EXPECT_TRUE (elements[0] == elements[1]) << tps_dtype_name (dtype);
       EXPECT_GE (elements[0].size (), 5000u * 7 * (8 + tps_dtype_size (dtype)));
     }
-}
-
-TEST (RoundTrip, KeepsTheTenantsOfTables)
-{
-  MemoryDisk disk;
-  Server server (0, true), other (0, true);
-  Spec owned ("owned", 3, 2), free ("free", 3, 2);
-  TpsSnapshotInfo info;
-
-  owned.value.tenant = g_strdup ("team/\"ads\"");
-  ASSERT_TRUE (tps_table_store_create (server.store, &owned.value, nullptr));
-  ASSERT_TRUE (tps_table_store_create (server.store, &free.value, nullptr));
-  ASSERT_EQ (write (options_of (disk, server), &info), "");
-  ASSERT_EQ (restore (options_of (disk, other), &info), "");
-  g_auto (TpsTableSpecs) specs = {};
-  ASSERT_TRUE (tps_table_store_list (other.store, &specs, nullptr));
-  ASSERT_EQ (specs.n_specs, 2u);
-  EXPECT_EQ (specs.specs[0].tenant, nullptr);
-  EXPECT_STREQ (specs.specs[1].tenant, "team/\"ads\"");
 }
 
 INSTANTIATE_TEST_SUITE_P (All, RoundTrips,

@@ -4,22 +4,25 @@
 
 #pragma once
 
+#include <gmock/gmock.h>
+
 #include <string>
 
 #include "runtime/server/snapshot/snapshot.h"
-#include "tests/runtime/server/snapshot/memory_disk.h"
+#include "tests/runtime/server/log/simulated_disk.h"
 #include "tests/runtime/server/tables/histories.h"
 
 namespace snapshot_test {
 
 using namespace embedding_test;
+using thriftps::SimulatedDisk;
 
 inline TpsSnapshotOptions
-options_of (MemoryDisk &disk, Server &server)
+options_of (TpsDisk *disk, Server &server)
 {
   TpsSnapshotOptions options {};
 
-  options.disk = disk.get ();
+  options.disk = disk;
   options.folder = "snapshots";
   options.sequencer = server.sequencer;
   options.tables = server.store;

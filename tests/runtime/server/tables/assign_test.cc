@@ -97,16 +97,6 @@ protected:
     return found;
   }
 
-  static Ids
-  all_rows ()
-  {
-    Ids ids (kRows);
-
-    for (int64_t row = 0; row < kRows; row++)
-      ids[static_cast<size_t> (row)] = row;
-    return ids;
-  }
-
   Store store_;
 };
 
@@ -149,7 +139,7 @@ TEST_F (Assign, KeepsTheNewest)
           ASSERT_EQ (is_push ? store_.apply_rows ("emb", ids, values, kDim)
                              : assign (ids, values, as_of),
                      "");
-          std::map<int64_t, Row> found = read (all_rows ());
+          std::map<int64_t, Row> found = read (ids_of (whole (kRows)));
           for (int64_t row = 0; row < kRows; row++)
             {
               ASSERT_EQ (found[row].values, expected[row].values) << "row " << row;

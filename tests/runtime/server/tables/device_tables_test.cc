@@ -305,15 +305,13 @@ TEST (DeviceTables, HoldAnyShard)
       {
         std::mt19937_64 random (5);
         Twins twins;
-        Ids ids;
+        const Ids ids = ids_of (shard);
         std::string expected, got;
 
         twins.create (spec_of ("emb", rows, 4, TPS_OPTIMIZER_ADAM)
                           .shard (shard)
                           .dtype (TPS_DTYPE_BFLOAT16, TPS_ROUNDING_STOCHASTIC),
                       place);
-        for (gint64 slot = 0; slot < shard.n_rows; slot++)
-          ids.push_back (tps_shard_get_row (&shard, slot));
         for (int step = 0; step < 3; step++)
           {
             Floats gradient = random_floats (random, ids.size () * 4);

@@ -91,9 +91,7 @@ public:
             shards[name] = hash_shard (kRows, 0, 2);
             break;
           }
-        for (int64_t row = 0; row < kRows; row++)
-          if (is_here (name, row))
-            rows[name].push_back (row);
+        rows[name] = ids_of (shards[name]);
       }
   }
 
@@ -143,16 +141,6 @@ public:
   std::map<std::string, Ids> rows;
 
 private:
-  bool
-  is_here (const std::string &name, int64_t row)
-  {
-    const TpsShard &shard = shards[name];
-
-    return shard.kind == TPS_SHARD_HASH
-               ? tps_shard_get_slot (&shard, row) >= 0
-               : row >= shard.first_row && row < shard.first_row + shard.n_rows;
-  }
-
   std::map<std::string, TpsShard> shards;
   bool has_devices_;
 };

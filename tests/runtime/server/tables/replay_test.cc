@@ -1,60 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The state of tables is a function of their commands in LSN order. The test records random
- * commands from many threads. Another store that applies the records one by one must have the same
- * bits in all rows and states. Run this test with --config=tsan too.
- *
- *   SEEDS=10000 FIRST_SEED=1     number of histories, and the first seed (--test_env) */
+/* Records of pushes during which a device fails, and their replay. mixed_replay_test replays random
+ * histories. */
 
 #include "tests/runtime/server/tables/histories.h"
 
 using namespace embedding_test;
-
-namespace {
-
-void
-run_history (uint64_t seed)
-{
-  Random random (seed);
-  Plan plan (random);
-  const bool keeps_row_lsns = random () % 2 == 0;
-
-  cut_small_calls (random () % 2 == 0);
-  Server server (static_cast<unsigned> (random () % 4), keeps_row_lsns), other (0, keeps_row_lsns);
-  std::vector<std::thread> threads;
-  int n_threads = 2 + static_cast<int> (random () % 5);
-
-  for (const char *name : kNames)
-    {
-      Spec spec = plan.draw_spec (random, name);
-
-      ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
-    }
-  for (int i = 0; i < n_threads; i++)
-    threads.emplace_back ([&server, &plan, seed, i] {
-      Plan mine (plan);
-      Caller (server, mine, seed * 100 + static_cast<uint64_t> (i), i).run (30);
-    });
-  for (std::thread &thread : threads)
-    thread.join ();
-  check_lsns (server);
-  cut_small_calls (false);
-  replay (server, other);
-  compare (server, other, plan);
-}
-
-} // namespace
-
-TEST (Replay, HasTheSameBits)
-{
-  unsigned long first = number_of ("FIRST_SEED", 1);
-
-  for (unsigned long seed = first; seed < first + number_of ("SEEDS", 150); seed++)
-    {
-      run_history (seed);
-      ASSERT_FALSE (HasFailure ()) << "FIRST_SEED=" << seed;
-    }
-}
 
 /* Device 1 is lost after the table on device 0 has taken its step. A repeat must not take a second
  * step, neither from a running server nor after a replay. */

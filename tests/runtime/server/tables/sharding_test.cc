@@ -124,29 +124,32 @@ TEST (Sharding, RangesOfHugeTablesDoNotOverflow)
 
 TEST (Sharding, NamesTheBadValue)
 {
+  const struct
+  {
+    bool is_hash;
+    int64_t rows;
+    int32_t first, second;
+    const char *error;
+  } cases[] = {
+    { false, 0, 0, -1, "rows: 0, expected at least 1" },
+    { false, 10, 11, -1, "first_row: 11 is not in [0, 10]" },
+    { false, 10, -1, 1, "first_row: -1 is not in [0, 10]" },
+    { false, 10, 4, 7, "shard_rows: 7 from row 4 on are not in [0, 10)" },
+    { false, 10, 4, -2, "shard_rows: -2 from row 4 on are not in [0, 10)" },
+    { true, 10, 0, 0, "shard_count: 0, expected at least 1" },
+    { true, 10, 3, 3, "shard_index: 3 is not in [0, 3)" },
+  };
   TpsShard shard {};
-  GError *error = nullptr;
 
-  EXPECT_FALSE (tps_shard_init_range (&shard, 0, 0, -1, &error));
-  EXPECT_EQ (describe (g_steal_pointer (&error)), "INVALID_ARGUMENT rows: 0, expected at least 1");
-  EXPECT_FALSE (tps_shard_init_range (&shard, 10, 11, -1, &error));
-  EXPECT_EQ (describe (g_steal_pointer (&error)),
-             "INVALID_ARGUMENT first_row: 11 is not in [0, 10]");
-  EXPECT_FALSE (tps_shard_init_range (&shard, 10, -1, 1, &error));
-  EXPECT_EQ (describe (g_steal_pointer (&error)),
-             "INVALID_ARGUMENT first_row: -1 is not in [0, 10]");
-  EXPECT_FALSE (tps_shard_init_range (&shard, 10, 4, 7, &error));
-  EXPECT_EQ (describe (g_steal_pointer (&error)),
-             "INVALID_ARGUMENT shard_rows: 7 from row 4 on are not in [0, 10)");
-  EXPECT_FALSE (tps_shard_init_range (&shard, 10, 4, -2, &error));
-  EXPECT_EQ (describe (g_steal_pointer (&error)),
-             "INVALID_ARGUMENT shard_rows: -2 from row 4 on are not in [0, 10)");
-  EXPECT_FALSE (tps_shard_init_hash (&shard, 10, 0, 0, &error));
-  EXPECT_EQ (describe (g_steal_pointer (&error)),
-             "INVALID_ARGUMENT shard_count: 0, expected at least 1");
-  EXPECT_FALSE (tps_shard_init_hash (&shard, 10, 3, 3, &error));
-  EXPECT_EQ (describe (g_steal_pointer (&error)),
-             "INVALID_ARGUMENT shard_index: 3 is not in [0, 3)");
-  ASSERT_TRUE (tps_shard_init_range (&shard, 10, 4, -1, &error));
+  for (const auto &bad : cases)
+    {
+      GError *error = nullptr;
+
+      EXPECT_FALSE (bad.is_hash
+                        ? tps_shard_init_hash (&shard, bad.rows, bad.first, bad.second, &error)
+                        : tps_shard_init_range (&shard, bad.rows, bad.first, bad.second, &error));
+      EXPECT_EQ (describe (error), std::string ("INVALID_ARGUMENT ") + bad.error);
+    }
+  ASSERT_TRUE (tps_shard_init_range (&shard, 10, 4, -1, nullptr));
   EXPECT_EQ (shard.n_rows, 6);
 }

@@ -117,18 +117,6 @@ TEST (Initializer, DrawsFromTheStreamOfTheRow)
     }
 }
 
-TEST (Initializer, SeedAndRowMakeADifference)
-{
-  Spec spec ("emb", 10, 4);
-
-  ASSERT_EQ (resolve (&spec.value), "");
-  Floats values = first_row (spec.value.initializer, 1, 16);
-  EXPECT_NE (values, first_row (spec.value.initializer, 2, 16));
-  EXPECT_EQ (values, first_row (spec.value.initializer, 1, 16));
-  spec.value.initializer.seed = 1;
-  EXPECT_NE (values, first_row (spec.value.initializer, 1, 16));
-}
-
 TEST (Initializer, UniformStaysInItsRangeAndFillsIt)
 {
   Spec spec = Spec ("emb", 10, 4).uniform (-3, 5, 1);
@@ -195,30 +183,4 @@ TEST (Initializer, RoundsOnceToHalfPrecision)
       ASSERT_LE (error, std::fabs (exact - below));
       ASSERT_LE (error, std::fabs (exact - above));
     }
-}
-
-TEST (Initializer, FirstRowsDoNotDependOnSharding)
-{
-  constexpr int64_t rows = 101;
-  Spec spec = Spec ("emb", rows, 6).normal (5);
-  Store store;
-
-  ASSERT_EQ (store.create (spec), "");
-  for (int32_t count : { 1, 2, 3, 8 })
-    for (int32_t index = 0; index < count; index++)
-      for (bool by_hash : { false, true })
-        {
-          TpsShard shard = by_hash ? hash_shard (rows, index, count)
-                                   : range_shard (rows, index, count);
-          Store part (2);
-
-          ASSERT_EQ (part.create (Spec (spec).shard (shard)), "");
-          for (int64_t slot = 0; slot < shard.n_rows; slot++)
-            {
-              int64_t row = tps_shard_get_row (&shard, slot);
-
-              ASSERT_EQ (part.row ("emb", TPS_DTYPE_FLOAT32, row),
-                         store.row ("emb", TPS_DTYPE_FLOAT32, row));
-            }
-        }
 }

@@ -147,6 +147,16 @@ whole (int64_t rows)
   return shard;
 }
 
+Ids
+ids_of (const TpsShard &shard)
+{
+  Ids ids;
+
+  for (int64_t slot = 0; slot < shard.n_rows; slot++)
+    ids.push_back (tps_shard_get_row (&shard, slot));
+  return ids;
+}
+
 /* -- queries -- */
 
 TpsBagQuery

@@ -47,6 +47,8 @@ public:
 TpsShard range_shard (int64_t rows, int32_t index, int32_t count);
 TpsShard hash_shard (int64_t rows, int32_t index, int32_t count);
 TpsShard whole (int64_t rows);
+/* Returns the ids of all rows, in the order of their slots. */
+Ids ids_of (const TpsShard &shard);
 
 struct Query
 {

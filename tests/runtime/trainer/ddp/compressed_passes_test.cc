@@ -5,11 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/trainer/compress/compression.h"
-#include "runtime/trainer/pass/pass.h"
 #include "tests/oracle/vectors.h"
 #include "tests/runtime/trainer/ddp/collectives.h"
 #include "tests/runtime/trainer/ddp/fleet.h"
+#include "tests/runtime/trainer/ddp/trainee.h"
 
 namespace {
 
@@ -70,17 +69,6 @@ TEST (Compress, ServersRefuseTrainersThatCompressInAnotherWay)
   EXPECT_THAT (fleet.wait (0) + fleet.wait (1), HasSubstr ("INVALID_ARGUMENT"));
 }
 
-TEST (Compress, AnUnknownOneIsRefusedBeforeThePass)
-{
-  Fleet fleet (1);
-  Task task;
-
-  task.compress = "zip";
-  EXPECT_EQ (
-      fleet.start (task, 0),
-      "INVALID_ARGUMENT: compress: unknown compression \"zip\"; known: none, fp16, bf16, topk");
-}
-
 /* PyTorch's hooks round, divide by the number of trainers, add in half precision and widen. With
  * two trainers, all these steps are exact except the rounding and the addition. The same holds for
  * this project's steps, so the bits must be equal. */
@@ -98,28 +86,13 @@ TEST (Compress, OfTwoTrainersHasTheBitsOfPyTorchsHooks)
       run_ranks (2, [&] (guint r) {
         const std::vector<float> &gradient = oracle.floats ("compress_hooks/gradient"
                                                             + std::to_string (r));
-        FakeModel model ({ { "weight", { static_cast<gint64> (gradient.size ()) }, false } });
-        TpsHookContext context = {};
-        TpsDdpOptions options = {};
-        GError *error = nullptr;
+        Trainee t ({ { "weight", { static_cast<gint64> (gradient.size ()) }, false } },
+                   { .compress = name, .hook = "allreduce_hook", .group = groups[r] });
 
-        model.gradient_of = [&] (guint, gint64 i) { return gradient[static_cast<size_t> (i)]; };
-        context.state = tps_hook_state_class_find ("BasicHookState", nullptr)->create ();
-        context.metrics = tps_metrics_new (nullptr, nullptr);
-        context.group = groups[r];
-        context.timeout_ns = 20 * SECOND_NS;
-        options.hook = tps_hook_find ("allreduce_hook", nullptr);
-        options.context = &context;
-        EXPECT_TRUE (tps_compression_parse (name, &options.compression, nullptr));
-        TpsDdp *ddp = tps_ddp_new (model.get (), &options, nullptr);
-        EXPECT_TRUE (tps_ddp_backward (ddp, nullptr, &error)) << error->message;
-        const float *data = static_cast<const float *> (
-            tps_tensor_data (&tps_ddp_get_reduced (ddp, 0)->dense));
-        got[r].assign (data, data + gradient.size ());
+        t.model.gradient_of = [&] (guint, gint64 i) { return gradient[static_cast<size_t> (i)]; };
+        EXPECT_EQ (t.backward (), "");
+        got[r] = t.reduced (0);
         groups[r]->ops->free (groups[r]);
-        tps_ddp_free (ddp);
-        tps_metrics_unref (context.metrics);
-        context.state->klass->free (context.state);
       });
       EXPECT_EQ (got[0], expected) << name;
       EXPECT_EQ (got[1], expected) << name;

@@ -1,93 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/trainer/ddp/ddp.h"
-
 #include <cstring>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <xxhash.h>
 
 #include "runtime/base/error.h"
 #include "tests/runtime/trainer/ddp/collectives.h"
-#include "tests/runtime/trainer/ddp/fakes.h"
+#include "tests/runtime/trainer/ddp/trainee.h"
 
 namespace {
 
 using testing::ElementsAre;
-
-/* A trainer with a fake model and a fake exchange. */
-class Trainee
-{
-public:
-  explicit Trainee (const std::vector<FakeModel::Parameter> &parameters, double first_mib = 0,
-                    double cap_mib = 0, const char *compress = "none",
-                    const char *hook = "rpc_hook")
-      : model (parameters)
-  {
-    TpsDdpOptions options = {};
-    GError *error = nullptr;
-
-    context.state = tps_hook_state_class_find ("BasicHookState", nullptr)->create ();
-    context.metrics = tps_metrics_new (nullptr, nullptr);
-    context.exchange = exchange.get ();
-    context.routes = routes_;
-    context.timeout_ns = G_GINT64_CONSTANT (60000000000);
-    options.first_bucket_mib = first_mib;
-    options.bucket_cap_mib = cap_mib;
-    options.hook = tps_hook_find (hook, nullptr);
-    EXPECT_TRUE (tps_compression_parse (compress, &options.compression, nullptr));
-    options.context = &context;
-    ddp = tps_ddp_new (model.get (), &options, &error);
-    EXPECT_EQ (error, nullptr);
-    context.state->klass->next_batch (context.state);
-  }
-
-  ~Trainee ()
-  {
-    tps_ddp_free (ddp);
-    tps_metrics_unref (context.metrics);
-    context.state->klass->free (context.state);
-  }
-
-  /* Returns "", or the code and text of the error. */
-  std::string
-  backward ()
-  {
-    GError *error = nullptr;
-
-    tps_ddp_backward (ddp, nullptr, &error);
-    return text_of (error);
-  }
-
-  std::string
-  join_step ()
-  {
-    GError *error = nullptr;
-
-    tps_ddp_join_step (ddp, &error);
-    return text_of (error);
-  }
-
-  FakeModel model;
-  FakeExchange exchange { 3 };
-  TpsHookContext context = {};
-  TpsDdp *ddp;
-
-private:
-  static std::string
-  text_of (GError *error)
-  {
-    std::string text = error == nullptr ? ""
-                                        : std::string (tps_error_code_name (error->code)) + ": "
-                                              + error->message;
-
-    g_clear_error (&error);
-    return text;
-  }
-
-  TpsPiece pieces_[3] = { { 2, 0, 0, 0 }, { 0, 1, 0, 0 }, { 1, 2, 0, 0 } };
-  TpsRoute routes_[3] = { { &pieces_[0], 1 }, { &pieces_[1], 1 }, { &pieces_[2], 1 } };
-};
+using testing::StartsWith;
 
 const std::vector<FakeModel::Parameter> THREE = { { "embedding", { 5, 2 }, true },
                                                   { "weight", { 3, 2 }, false },
@@ -144,74 +68,75 @@ TEST (Ddp, AnAnswerThatNeverComesEndsAtTheDeadlineNamingTheBuckets)
     EXPECT_TRUE (t.exchange.call (i).is_answered);
 }
 
+TpsGradient
+dense_of (TpsDType dtype, gint64 n)
+{
+  TpsGradient gradient = { TPS_GRADIENT_DENSE, 1 };
+
+  tps_tensor_init_1d (&gradient.dense, dtype, n);
+  return gradient;
+}
+
+/* Returns one row. */
+TpsGradient
+row_of (gint64 id, gint64 rows, gint64 dim)
+{
+  TpsGradient gradient = { TPS_GRADIENT_SPARSE, 1 };
+
+  gradient.rows = rows;
+  tps_tensor_init_1d (&gradient.indices, TPS_DTYPE_INT64, 1);
+  tps_tensor_init_2d (&gradient.values, TPS_DTYPE_FLOAT32, 1, dim);
+  memcpy (tps_tensor_data (&gradient.indices), &id, sizeof id);
+  return gradient;
+}
+
 TEST (Ddp, RefusesAnAverageThatDoesNotFit)
 {
+  const std::vector<FakeModel::Parameter> one = { { "weight", { 40 }, false } };
   struct
   {
-    const char *what;
+    const std::vector<FakeModel::Parameter> &model;
+    const char *compress;
     guint bucket;
-    std::function<void (TpsGradient *)> make;
+    TpsGradient average;
+    std::string error;
   } cases[] = {
-    { "dense FLOAT32 [4]", 0,
-      [] (TpsGradient *g) {
-        g->kind = TPS_GRADIENT_DENSE;
-        tps_tensor_init_1d (&g->dense, TPS_DTYPE_FLOAT32, 4);
-      } },
-    { "dense FLOAT64 [3]", 0,
-      [] (TpsGradient *g) {
-        g->kind = TPS_GRADIENT_DENSE;
-        tps_tensor_init_1d (&g->dense, TPS_DTYPE_FLOAT64, 3);
-      } },
-    { "dense FLOAT32 [10]", 2,
-      [] (TpsGradient *g) {
-        g->kind = TPS_GRADIENT_DENSE;
-        tps_tensor_init_1d (&g->dense, TPS_DTYPE_FLOAT32, 10);
-      } },
-    { "sparse FLOAT32 [5, 2]", 2,
-      [] (TpsGradient *g) {
-        gint64 id = 5; /* outside the matrix */
-
-        g->kind = TPS_GRADIENT_SPARSE;
-        g->rows = 5;
-        tps_tensor_init_1d (&g->indices, TPS_DTYPE_INT64, 1);
-        tps_tensor_init_2d (&g->values, TPS_DTYPE_FLOAT32, 1, 2);
-        memcpy (tps_tensor_data (&g->indices), &id, sizeof id);
-      } },
+    { THREE, "none", 0, dense_of (TPS_DTYPE_FLOAT32, 4), "dense FLOAT32 [4]" },
+    { THREE, "none", 0, dense_of (TPS_DTYPE_FLOAT64, 3), "dense FLOAT64 [3]" },
+    { THREE, "none", 2, dense_of (TPS_DTYPE_FLOAT32, 10), "dense FLOAT32 [10]" },
+    { THREE, "none", 2, row_of (5, 5, 2), "sparse FLOAT32 [5, 2]" }, /* outside the matrix */
+    { one, "fp16", 0, dense_of (TPS_DTYPE_FLOAT32, 40),
+      "dense FLOAT32 [40], expected dense FLOAT16 [40]" },
+    { one, "topk:0.5", 0, dense_of (TPS_DTYPE_FLOAT32, 40),
+      "dense FLOAT32 [40], expected valid rows of sparse FLOAT32 [3, 16]" },
+    { one, "topk:0.5", 0, row_of (3, 3, 16),
+      "sparse FLOAT32 [3, 16], expected valid rows of sparse FLOAT32 [3, 16]" },
   };
 
-  for (const auto &c : cases)
+  for (auto &c : cases)
     {
-      Trainee t (THREE);
+      Trainee t (c.model, { .compress = c.compress });
 
       t.exchange.on_call = [&] (FakeExchange *exchange, size_t index) {
-        TpsGradient average = {};
-
-        if (index != c.bucket)
-          return exchange->answer_with_own_gradient (index);
-        average.weight = 1;
-        c.make (&average);
-        exchange->answer_with_average (index, &average);
+        if (index == c.bucket)
+          exchange->answer_with_average (index, &c.average);
+        else
+          exchange->answer_with_own_gradient (index);
       };
-      std::string error = t.backward ();
-      EXPECT_EQ (error.find ("INTERNAL: bucket " + std::to_string (c.bucket) + ": the average is "
-                             + c.what),
-                 0u)
-          << error;
+      EXPECT_THAT (t.backward (), StartsWith ("INTERNAL: bucket " + std::to_string (c.bucket)
+                                              + ": the average is " + c.error));
     }
 }
 
 TEST (Ddp, StepsWithoutDataDoNotChangeTheKeptValuesOfTopK)
 {
-  Trainee t ({ { "weight", { 32 }, false } }, 0, 0, "topk:0.5");
-  auto reduced = [&] {
-    return static_cast<float *> (tps_tensor_data (&tps_ddp_get_reduced (t.ddp, 0)->dense));
-  };
+  Trainee t ({ { "weight", { 32 }, false } }, { .compress = "topk:0.5" });
 
   t.exchange.on_call = answer_own;
   t.model.gradient_of = [] (guint, gint64 i) { return i < 16 ? 3.0f : 2.0f; };
   EXPECT_EQ (t.backward (), "");
-  EXPECT_EQ (reduced ()[0], 3);
-  EXPECT_EQ (reduced ()[16], 0);
+  EXPECT_EQ (t.reduced (0)[0], 3);
+  EXPECT_EQ (t.reduced (0)[16], 0);
   for (int step = 0; step < 3; step++)
     {
       t.exchange.on_call = [] (FakeExchange *exchange, size_t index) {
@@ -226,58 +151,8 @@ TEST (Ddp, StepsWithoutDataDoNotChangeTheKeptValuesOfTopK)
   t.context.state->klass->next_batch (t.context.state);
   t.exchange.on_call = answer_own;
   EXPECT_EQ (t.backward (), "");
-  EXPECT_EQ (reduced ()[0], 0);
-  EXPECT_EQ (reduced ()[16], 4);
-}
-
-TEST (Ddp, RefusesAnAverageThatIsNotCompressedAsItWas)
-{
-  const struct
-  {
-    const char *compress;
-    std::function<void (TpsGradient *)> make;
-    const char *error;
-  } cases[] = {
-    { "fp16",
-      [] (TpsGradient *g) {
-        g->kind = TPS_GRADIENT_DENSE;
-        tps_tensor_init_1d (&g->dense, TPS_DTYPE_FLOAT32, 40);
-      },
-      "INTERNAL: bucket 0: the average is dense FLOAT32 [40], expected dense FLOAT16 [40]" },
-    { "topk:0.5",
-      [] (TpsGradient *g) {
-        g->kind = TPS_GRADIENT_DENSE;
-        tps_tensor_init_1d (&g->dense, TPS_DTYPE_FLOAT32, 40);
-      },
-      "INTERNAL: bucket 0: the average is dense FLOAT32 [40], expected valid rows of sparse "
-      "FLOAT32 [3, 16]" },
-    { "topk:0.5",
-      [] (TpsGradient *g) {
-        gint64 id = 3; /* outside the matrix */
-
-        g->kind = TPS_GRADIENT_SPARSE;
-        g->rows = 3;
-        tps_tensor_init_1d (&g->indices, TPS_DTYPE_INT64, 1);
-        tps_tensor_init_2d (&g->values, TPS_DTYPE_FLOAT32, 1, 16);
-        memcpy (tps_tensor_data (&g->indices), &id, sizeof id);
-      },
-      "INTERNAL: bucket 0: the average is sparse FLOAT32 [3, 16], expected valid rows of sparse "
-      "FLOAT32 [3, 16]" },
-  };
-
-  for (const auto &c : cases)
-    {
-      Trainee t ({ { "weight", { 40 }, false } }, 0, 0, c.compress);
-
-      t.exchange.on_call = [&] (FakeExchange *exchange, size_t index) {
-        TpsGradient average = {};
-
-        average.weight = 1;
-        c.make (&average);
-        exchange->answer_with_average (index, &average);
-      };
-      EXPECT_EQ (t.backward (), c.error);
-    }
+  EXPECT_EQ (t.reduced (0)[0], 0);
+  EXPECT_EQ (t.reduced (0)[16], 4);
 }
 
 TEST (Ddp, AGradientThatTheModelDoesNotReportIsAnErrorNotAWait)
@@ -334,10 +209,9 @@ TEST (Ddp, TrainersWithOtherLayoutsFindOutBeforeTheyTrain)
   std::vector<TpsProcessGroup *> groups = join_gloo_groups (2);
 
   run_ranks (2, [&] (guint rank) {
-    Trainee t (THREE, rank, rank, "none", "allreduce_hook");
+    const double mib = rank;
+    Trainee t (THREE, { mib, mib, "none", "allreduce_hook", groups[rank] });
     GError *error = nullptr;
-
-    t.context.group = groups[rank];
     gboolean on_devices;
 
     EXPECT_FALSE (tps_ddp_check_layouts (t.ddp, &on_devices, &error));

@@ -17,8 +17,6 @@ using testing::AnyOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-const char *const HOOKS[] = { "allreduce_hook", "hybrid_hook", "rpc_hook", "sparse_rpc_hook" };
-
 /* Returns the library's device, which is built from the same sources as this test. */
 TpsDevice *
 device ()

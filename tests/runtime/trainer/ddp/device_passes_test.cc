@@ -17,8 +17,6 @@ namespace {
 
 using testing::HasSubstr;
 
-const char *const HOOKS[] = { "allreduce_hook", "hybrid_hook", "rpc_hook", "sparse_rpc_hook" };
-
 std::vector<std::string>
 backends ()
 {

@@ -354,7 +354,18 @@ dummy_model_parameters (bool is_sparse)
   return parameters;
 }
 
-/* Threads */
+/* Errors and threads */
+
+std::string
+text_of (GError *error)
+{
+  std::string text = error == nullptr
+                         ? ""
+                         : std::string (tps_error_code_name (error->code)) + ": " + error->message;
+
+  g_clear_error (&error);
+  return text;
+}
 
 void
 run_ranks (guint n_ranks, const std::function<void (guint)> &body)

@@ -164,5 +164,8 @@ private:
 /* Returns the layers of the PyTorch benchmark's DummyModel in full size. */
 std::vector<FakeModel::Parameter> dummy_model_parameters (bool is_sparse);
 
+/* Returns "", or the code and text of the error, which it frees. */
+std::string text_of (GError *error);
+
 /* Runs `body` (rank) on one thread per rank, and waits for all threads. */
 void run_ranks (guint n_ranks, const std::function<void (guint)> &body);

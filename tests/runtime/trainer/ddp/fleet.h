@@ -16,6 +16,8 @@
 #include "tests/runtime/trainer/ddp/fakes.h"
 #include "tests/runtime/trainer/ddp/local_exchange.h"
 
+inline constexpr const char *HOOKS[] = { "allreduce_hook", "hybrid_hook", "rpc_hook",
+                                         "sparse_rpc_hook" };
 constexpr gint64 SECOND_NS = G_GINT64_CONSTANT (1000000000);
 
 /* Returns arguments of DummyModel. The caller owns them. */
@@ -43,6 +45,22 @@ struct Task
   gint64 piece_bytes = 0;
   gint64 timeout_ns = 20 * SECOND_NS;
 };
+
+/* Returns the status at the end of the pass. The caller must clear it. */
+inline TpsTrainStatus
+wait_for_end (TpsTrainer *trainer)
+{
+  TpsTrainStatus status = {};
+
+  do
+    {
+      tps_train_status_clear (&status);
+      tps_trainer_get_status (trainer, &status);
+      std::this_thread::yield ();
+    }
+  while (status.state == TPS_TRAIN_RUNNING);
+  return status;
+}
 
 /* The trainers of one process, their servers and their rendezvous. */
 class Fleet
@@ -164,24 +182,14 @@ public:
   std::string
   wait (guint rank)
   {
-    for (;; std::this_thread::yield ())
-      {
-        TpsTrainStatus status;
+    g_auto (TpsTrainStatus) status = wait_for_end (trainers_[rank]);
 
-        tps_trainer_get_status (trainers_[rank], &status);
-        TpsTrainState state = status.state;
-        std::string text = status.error == nullptr
-                               ? ""
-                               : std::string (tps_error_code_name (status.error->code)) + ": "
-                                     + status.error->message;
-        tps_train_status_clear (&status);
-        if (state == TPS_TRAIN_SUCCEEDED)
-          return "SUCCEEDED";
-        if (state == TPS_TRAIN_CANCELLED)
-          return "CANCELLED";
-        if (state == TPS_TRAIN_FAILED)
-          return "FAILED: " + text;
-      }
+    if (status.state == TPS_TRAIN_SUCCEEDED)
+      return "SUCCEEDED";
+    if (status.state == TPS_TRAIN_CANCELLED)
+      return "CANCELLED";
+    return std::string ("FAILED: ") + tps_error_code_name (status.error->code) + ": "
+           + status.error->message;
   }
 
   void
@@ -247,17 +255,6 @@ public:
   std::string connect_error;
 
 private:
-  static std::string
-  text_of (GError *error)
-  {
-    std::string text = error == nullptr ? ""
-                                        : std::string (tps_error_code_name (error->code)) + ": "
-                                              + error->message;
-
-    g_clear_error (&error);
-    return text;
-  }
-
   static TpsExchange *
   connect_servers (gpointer user_data, const TpsTrainPlan *plan, GError **error)
   {

@@ -8,9 +8,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/trainer/ddp/ddp.h"
 #include "runtime/trainer/hooks/bucket_pieces.h"
 #include "tests/runtime/trainer/ddp/fleet.h"
+#include "tests/runtime/trainer/ddp/trainee.h"
 
 namespace {
 
@@ -160,66 +160,15 @@ TEST (Pieces, RowsMustAscend)
 
 /* -- a trainer with two pieces per bucket behind a fake exchange -- */
 
-class Divided
-{
-public:
-  Divided ()
-  {
-    TpsDdpOptions options = {};
-
-    context.state = tps_hook_state_class_find ("BasicHookState", nullptr)->create ();
-    context.metrics = tps_metrics_new (nullptr, nullptr);
-    context.exchange = exchange.get ();
-    context.routes = &route_;
-    context.timeout_ns = 60 * SECOND_NS;
-    options.first_bucket_mib = options.bucket_cap_mib = 1;
-    options.hook = tps_hook_find ("rpc_hook", nullptr);
-    options.context = &context;
-    model.gradient_of = [] (guint, gint64 j) { return static_cast<float> (j) + 1; };
-    ddp = tps_ddp_new (model.get (), &options, nullptr);
-    context.state->klass->next_batch (context.state);
-  }
-
-  ~Divided ()
-  {
-    tps_ddp_free (ddp);
-    tps_metrics_unref (context.metrics);
-    context.state->klass->free (context.state);
-  }
-
-  /* Returns "", or the code and text of the error. */
-  std::string
-  backward ()
-  {
-    GError *error = nullptr;
-
-    tps_ddp_backward (ddp, nullptr, &error);
-    std::string text = error == nullptr ? ""
-                                        : std::string (tps_error_code_name (error->code)) + ": "
-                                              + error->message;
-    g_clear_error (&error);
-    return text;
-  }
-
-  FakeModel model { { { "weight", { 3, 2 }, false } } };
-  FakeExchange exchange { 2 };
-  TpsHookContext context = {};
-  TpsDdp *ddp;
-
-private:
-  const TpsPiece pieces_[2] = { { 1, 0, 0, 4 }, { 0, 1, 4, 2 } };
-  const TpsRoute route_ = { pieces_, 2 };
-};
-
 TEST (Pieces, AnAverageThatDoesNotFitItsPieceIsRefused)
 {
-  Divided t;
+  Trainee t ({ { "weight", { 3, 2 }, false } },
+             { .first_mib = 1, .cap_mib = 1, .pieces = { { { 1, 0, 0, 4 }, { 0, 1, 4, 2 } } } });
 
   t.exchange.on_call = [] (FakeExchange *exchange, size_t index) {
     TpsGradient average = make_dense (3);
 
     exchange->answer_with_average (index, &average);
-    tps_gradient_clear (&average);
   };
   EXPECT_EQ (t.backward (), "INTERNAL: bucket 0: the average of round 0 is dense FLOAT32 [3], "
                             "expected FLOAT32 elements at [0, 4)");

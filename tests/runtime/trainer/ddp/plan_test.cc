@@ -60,6 +60,8 @@ INSTANTIATE_TEST_SUITE_P (
                   "bucket_cap_mib is -1" },
         Refusal { "Reduce", [] (TpsTrainPlan *p) { Fleet::set (&p->reduce, "max"); },
                   "reduce is 'max', expected mean or sum" },
+        Refusal { "Compress", [] (TpsTrainPlan *p) { Fleet::set (&p->compress, "zip"); },
+                  "compress: unknown compression \"zip\"; known: none, fp16, bf16, topk" },
         Refusal { "Trainer", [] (TpsTrainPlan *p) { Fleet::set (&p->trainer, "X"); },
                   "trainer: unknown trainer \"X\"; known: DdpTrainer" },
         Refusal { "Model", [] (TpsTrainPlan *p) { Fleet::set (&p->model_class, "X"); },

@@ -167,25 +167,6 @@ check_average (TpsSharedSum *shared, guint rank, guint size, size_t n)
   EXPECT_EQ (data, std::vector<guint16> (n, expected)) << n << " elements, rank " << rank;
 }
 
-TEST (SharedSum, SumsAndAveragesOfAllSizesFollowEachOther)
-{
-  for (guint size : { 2u, 3u, 5u })
-    {
-      auto ranks = make_ranks (size);
-
-      run_ranks (size, [&] (guint rank) {
-        for (size_t n :
-             { size_t (1), size_t (0), size_t (15), size_t (17), CHUNK_ELEMS - 1, CHUNK_ELEMS,
-               CHUNK_ELEMS + 1, 2 * CHUNK_ELEMS, 3 * CHUNK_ELEMS + 5, 7 * CHUNK_ELEMS + 31 })
-          {
-            check_sum (ranks[rank].get (), rank, size, n);
-            check_average (ranks[rank].get (), rank, size, n);
-            check_average (ranks[rank].get (), rank, size, 0);
-          }
-      });
-    }
-}
-
 /* Runs sums in place, through slots, and in both kinds of memory, in one sequence. */
 TEST (SharedSum, DataInMemoryOfTheRanksAreReducedInPlaceWithTheSameBits)
 {

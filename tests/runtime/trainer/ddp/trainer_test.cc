@@ -16,19 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 
-const char *const HOOKS[] = { "allreduce_hook", "hybrid_hook", "rpc_hook", "sparse_rpc_hook" };
-
-/* Runs one pass. Returns the digest, on which all trainers must agree. */
-std::string
-digest_of_run (Fleet *fleet, const Task &task)
-{
-  fleet->run (task);
-  std::string digest = fleet->digest (0);
-  for (guint r = 1; r < fleet->n_trainers (); r++)
-    EXPECT_EQ (fleet->digest (r), digest) << task.hook << ", trainer " << r;
-  return digest;
-}
-
 TEST (Trainer, LeavesNoKeysInTheStore)
 {
   Fleet fleet (3);
@@ -37,20 +24,6 @@ TEST (Trainer, LeavesNoKeysInTheStore)
   task.hook = "allreduce_hook";
   fleet.run (task);
   EXPECT_EQ (fleet.n_keys (), 0u);
-}
-
-TEST (Trainer, ThreeOfFiveTrainersMayHaveNoBatchesAtAll)
-{
-  Fleet fleet (5);
-  Task task;
-
-  task.n_batches = 2;
-  for (const char *hook : { "rpc_hook", "allreduce_hook" })
-    {
-      task.hook = hook;
-      task.pass_name = hook;
-      digest_of_run (&fleet, task);
-    }
 }
 
 /* Failures */
@@ -99,7 +72,7 @@ TEST (Trainer, CancelEndsAPassThatWaitsAndTheNextOneWorks)
       tps_trainer_cancel (fleet.trainer (0));
       EXPECT_EQ (fleet.wait (0), "CANCELLED");
       task.pass_name = std::string ("complete ") + hook;
-      digest_of_run (&fleet, task);
+      fleet.digest_of_run (task);
     }
 }
 
@@ -146,23 +119,7 @@ TEST (Trainer, FailingToConnectIsTheErrorOfThePass)
   EXPECT_EQ (fleet.start (Task (), 0), "");
   EXPECT_EQ (fleet.wait (0), "FAILED: UNAVAILABLE: server3 does not answer");
   fleet.connect_error.clear ();
-  digest_of_run (&fleet, Task ());
-}
-
-/* Returns the status at the end of the pass. The caller must clear it. */
-TpsTrainStatus
-wait_for_end (TpsTrainer *trainer)
-{
-  TpsTrainStatus status = {};
-
-  do
-    {
-      tps_train_status_clear (&status);
-      tps_trainer_get_status (trainer, &status);
-      std::this_thread::yield ();
-    }
-  while (status.state == TPS_TRAIN_RUNNING);
-  return status;
+  fleet.digest_of_run (Task ());
 }
 
 /* Other trainers would receive gradients without encryption. They must not leave a process that

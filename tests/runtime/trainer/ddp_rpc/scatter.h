@@ -8,12 +8,9 @@
 #include <cstdint>
 #include <vector>
 
-constexpr int64_t SCATTER_INPUT = 100;
-constexpr int64_t SCATTER_OUTPUT_GRADIENT = 101;
 constexpr int64_t SCATTER_FIRST_TABLE = 200;
 constexpr int64_t SAMPLE_OF_PARAMETERS = 97; /* every 97th element is in the oracle's vectors */
 constexpr int64_t SAMPLE_OF_TABLES = 29;
-constexpr int64_t SAMPLE_OF_INPUTS = 13;
 constexpr double PARAMETER_BOUND = 0.08;
 
 inline void

@@ -62,8 +62,6 @@ make_steps (StoreClient *client, const std::vector<gsize> &dims, guint max_stale
   return tps_table_steps_new (&options, error);
 }
 
-/* -- against direct calls -- */
-
 /* -- one table whose rows count their pushes -- */
 
 class Counting : public testing::Test

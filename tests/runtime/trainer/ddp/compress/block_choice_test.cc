@@ -41,17 +41,6 @@ blocks_of (const std::vector<float> &sizes)
   return values;
 }
 
-TEST (BlockChoice, TakesTheLargestMagnitudesInAscendingOrder)
-{
-  EXPECT_THAT (choose (blocks_of ({ 1, -7, 3, 0.5f, 5 }), 3), ElementsAre (1, 2, 4));
-}
-
-TEST (BlockChoice, TakesTheFirstOfEqualOnes)
-{
-  EXPECT_THAT (choose (blocks_of ({ 1, 2, -2, 2, 3, 2 }), 3), ElementsAre (1, 2, 4));
-  EXPECT_THAT (choose (blocks_of ({ 2, 2, 2, 2 }), 2), ElementsAre (0, 1));
-}
-
 TEST (BlockChoice, LeavesBlocksOfZerosAlone)
 {
   EXPECT_THAT (choose (blocks_of ({ 0, -0.0f, 4, 0 }), 3), ElementsAre (2));
@@ -67,23 +56,14 @@ TEST (BlockChoice, NaNsAreLargestSoThatAllTrainersReceiveThem)
   EXPECT_THAT (choose (blocks_of ({ 1, 1, -infinity, nan, 2 }), 2), ElementsAre (2, 3));
 }
 
-TEST (BlockChoice, ALastBlockMayBeShort)
-{
-  std::vector<float> values = blocks_of ({ 1, 2 });
-
-  values.push_back (9);
-  EXPECT_THAT (choose (values, 1), ElementsAre (2));
-  EXPECT_THAT (choose ({ 3 }, 1), ElementsAre (0));
-  EXPECT_THAT (choose ({}, 0), IsEmpty ());
-}
-
 TEST (BlockChoice, LeavesTheSmallestNormThatSoManyBlocksCanLeave)
 {
   std::mt19937 rng (7);
 
   for (int round = 0; round < 200; round++)
     {
-      size_t n_elems = 1 + rng () % 3000, n_blocks = (n_elems + BLOCK - 1) / BLOCK;
+      size_t n_elems = 1 + rng () % (round % 4 == 0 ? 40 : 3000),
+             n_blocks = (n_elems + BLOCK - 1) / BLOCK;
       size_t n_wanted = 1 + rng () % n_blocks;
       std::vector<float> values (n_elems);
       std::vector<double> squares (n_blocks);
