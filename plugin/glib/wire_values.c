@@ -102,8 +102,9 @@ tps_struct_to_wire (const TpsStruct *type, gconstpointer value, GType wire_type,
     return NULL;
   wire = g_object_new (wire_type, NULL);
   tps_host_protocol_give_message (TPS_HOST_PROTOCOL (protocol), message, G_MAXUINT);
-  thrift_protocol_read_message_begin (protocol, &name, &kind, &seqid, NULL);
-  thrift_struct_read (THRIFT_STRUCT (wire), protocol, NULL);
-  thrift_protocol_read_message_end (protocol, NULL);
+  if (thrift_protocol_read_message_begin (protocol, &name, &kind, &seqid, error) < 0
+      || thrift_struct_read (THRIFT_STRUCT (wire), protocol, error) < 0
+      || thrift_protocol_read_message_end (protocol, error) < 0)
+    g_clear_object (&wire);
   return wire;
 }
