@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <gio/gio.h>
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
@@ -469,6 +470,26 @@ make_tracer (Program *program, GError **error)
   return flags->otlp == NULL || program->otlp != NULL;
 }
 
+static void *
+do_nothing (void *unused)
+{
+  return unused;
+}
+
+/* Makes GLib start the thread that its asynchronous calls need. If the system refused this thread,
+ * GLib would end the process. So it is the first one: no other takes its place after the trial. */
+static gboolean
+start_thread_of_glib (GError **error)
+{
+  TpsThread thread;
+
+  if (!tps_thread_start (&thread, "gmain", do_nothing, NULL, error))
+    return FALSE;
+  tps_sync_check (pthread_join (thread, NULL));
+  g_type_ensure (G_TYPE_TASK);
+  return TRUE;
+}
+
 static gboolean
 start (Program *program, GError **error)
 {
@@ -476,7 +497,8 @@ start (Program *program, GError **error)
   TpsServerOptions options = flags->server;
   TpsServerParts parts = { 0 };
 
-  if (!check_devices (flags, error) || !make_faults (program, error) || !make_tls (program, error)
+  if ((flags->otlp != NULL && !start_thread_of_glib (error)) || !check_devices (flags, error)
+      || !make_faults (program, error) || !make_tls (program, error)
       || !make_access (program, error) || !make_plugin (program, error)
       || !make_tracer (program, error))
     return FALSE;

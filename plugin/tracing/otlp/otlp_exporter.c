@@ -526,26 +526,6 @@ release (TpsOtlpExporter *exporter)
   g_free (exporter);
 }
 
-static void *
-do_nothing (void *unused)
-{
-  return unused;
-}
-
-/* Makes GLib start the thread that its asynchronous calls need. If the system refused this thread
- * later, GLib would end the process. */
-static gboolean
-start_thread_of_glib (GError **error)
-{
-  TpsThread thread;
-
-  if (!tps_thread_start (&thread, "tps-otlp", do_nothing, NULL, error))
-    return FALSE;
-  tps_sync_check (pthread_join (thread, NULL));
-  g_type_ensure (G_TYPE_TASK);
-  return TRUE;
-}
-
 TpsOtlpExporter *
 tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error)
 {
@@ -554,8 +534,6 @@ tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error)
   if (!tps_otlp_is_endpoint (options->endpoint))
     return tps_fail_null (error, TPS_ERROR_INVALID_ARGUMENT,
                           "OTLP endpoint \"%s\": expected http://HOST:PORT", options->endpoint);
-  if (!start_thread_of_glib (error))
-    return NULL;
   exporter = g_new0 (TpsOtlpExporter, 1);
   exporter->options = *options;
   fill_defaults (&exporter->options);

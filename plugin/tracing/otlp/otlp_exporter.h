@@ -43,7 +43,8 @@ gboolean tps_otlp_is_endpoint (const gchar *text);
 
 /* Creates an exporter, owned by the caller, and starts its thread. Spans are counted in
  * otlp_spans_sent_total and otlp_spans_dropped_total; the gauge otlp_queue_spans is removed with
- * the exporter. Errors: INVALID_ARGUMENT (no valid endpoint), RESOURCE_EXHAUSTED (no thread). */
+ * the exporter. Requests use a thread of GLib, without which GLib ends the process. Errors:
+ * INVALID_ARGUMENT (no valid endpoint), RESOURCE_EXHAUSTED (no thread). */
 TpsOtlpExporter *tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error);
 
 /* Sends the remaining spans, within flush_ms, ends the thread, and frees the exporter. Spans that
