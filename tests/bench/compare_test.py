@@ -144,13 +144,6 @@ class Compare(TestCase):
         result = self.compare()
         self.assertEqual((result.returncode, result.stdout.count("not judged")), (0, 2), result)
 
-    def test_figures_can_be_chosen(self):
-        for side in ("old", "new"):
-            self.build(side, [["push a", "ms", [1.0]], ["pull a", "ms", [1.0]]])
-        result = self.compare("--figures=^push")
-        self.assertIn("push a", result.stdout)
-        self.assertNotIn("pull a", result.stdout)
-
     def test_a_failing_benchmark_is_named_with_its_last_words(self):
         self.build("old", [["rate", "GB/s", [1.0]]], fails="--op: no such flag")
         self.build("new", [["rate", "GB/s", [1.0]]])
@@ -160,22 +153,6 @@ class Compare(TestCase):
                       result.stdout)
         self.assertEqual(len(self.runs()), 1)  # not tried again, and not run on the other side
         shutil.rmtree(re.search(r"outputs are in (\S+)", result.stderr).group(1))
-
-    def test_progress_has_an_estimate_when_nobody_watches(self):
-        for side in ("old", "new"):
-            self.build(side, [["rate", "GB/s", [1.0]]])
-        lines = self.compare("--rounds=2").stderr.splitlines()
-        self.assertEqual(len(lines), 4, lines)
-        self.assertRegex(lines[0], r"^compare: round 1 of 2, old: //bench:fake .*; \d+ s gone$")
-        for line in lines[1:]:
-            self.assertRegex(line, r"round [12] of 2, (old|new): .*; \d+ s gone, about \d+ s left$")
-
-    def test_markdown(self):
-        for side in ("old", "new"):
-            self.build(side, [["push", "GB/s", [1.0]]])
-        result = self.compare("--markdown")
-        self.assertIn("| `fake --log=%s`, push | 1 | 1 | GB/s | 1.000 | 1.000..1.000 |  |\n"
-                      % self.log, result.stdout)
 
     def test_one_client_for_two_servers(self):
         for side in ("old", "new"):
@@ -204,16 +181,6 @@ class Compare(TestCase):
         self.assertIn("Exit status:", subprocess.run([sys.executable, COMPARE, "--help"],
                                                      capture_output=True, text=True,
                                                      check=False).stdout)
-
-    def test_all_and_quick_are_lists_of_our_benchmarks(self):
-        listed = [subprocess.run([sys.executable, COMPARE, "a", "b", "--all", "--list", *flags],
-                                 capture_output=True, text=True, check=True).stdout.splitlines()
-                  for flags in ((), ("--quick",))]
-        self.assertGreater(len(listed[0]), len(listed[1]))
-        self.assertEqual({line.split()[0] for line in listed[0]},
-                         {"//bench:" + name for name in ("parameter_server", "ddp_rpc",
-                                                         "batch_update", "lookup", "transfer",
-                                                         "all_reduce")})
 
 
 class Results(TestCase):

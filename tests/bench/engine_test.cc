@@ -4,10 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <string>
-#include <vector>
-
 
 namespace {
 
@@ -88,17 +85,6 @@ TEST_F (Engine, AFailureEndsTheRun)
   EXPECT_EQ (RunAll (), "a0 b0 a b!on purpose");
 }
 
-TEST_F (Engine, TheEstimateCountsEveryRunBeforeTheFirst)
-{
-  EXPECT_TRUE (std::isnan (tps_engine_estimate (engine_)));
-  tps_engine_begin_row (engine_);
-  Add ("a");
-  Add ("b", true);
-  EXPECT_DOUBLE_EQ (tps_engine_estimate (engine_), 1 + 3 * 10 + 3 * 10);
-  RunAll ();
-  EXPECT_DOUBLE_EQ (tps_engine_estimate (engine_), 0);
-}
-
 // A task without an expected time reports its progress. The progress also predicts the time of
 // later rounds.
 TEST_F (Engine, ProgressOfATaskPredictsTheRemainingTime)
@@ -115,61 +101,6 @@ TEST_F (Engine, ProgressOfATaskPredictsTheRemainingTime)
   testing::internal::CaptureStderr ();
   EXPECT_TRUE (tps_engine_run (engine_, nullptr));
   EXPECT_EQ (testing::internal::GetCapturedStderr (), "warm-up: a, step 1 of 2; about 0 s left\n");
-}
-
-TEST_F (Engine, ItShowsThePhaseBeforeTheFirstTask)
-{
-  tps_engine_set_phase (engine_, "the roles start");
-  testing::internal::CaptureStderr ();
-  tps_engine_show (engine_, nullptr, NAN);
-  EXPECT_EQ (testing::internal::GetCapturedStderr (), "the roles start\n");
-}
-
-TEST (TaskTime, IsTheMeanOfItsRuns)
-{
-  TpsTaskTime time = { .expected_s = { 1, 5 }, .spent_s = {}, .n_runs = {} };
-
-  tps_task_time_add (&time, TRUE, 2);
-  tps_task_time_add (&time, TRUE, 4);
-  EXPECT_DOUBLE_EQ (tps_task_time_estimate (&time, TRUE, 100), 3);
-}
-
-TEST (TaskTime, IsTheExpectedTimeAtThePaceOfTheOthers)
-{
-  TpsTaskTime times[2] = {};
-
-  times[0] = { .expected_s = { 1, 2 }, .spent_s = {}, .n_runs = {} };
-  times[1].expected_s[1] = 10;
-  EXPECT_DOUBLE_EQ (tps_task_time_get_pace (times, 2, TRUE), 1);
-  tps_task_time_add (&times[0], FALSE, 50); // a warm-up must not change the pace of measured runs
-  tps_task_time_add (&times[0], TRUE, 6);
-  EXPECT_DOUBLE_EQ (tps_task_time_get_pace (times, 2, TRUE), 3);
-  EXPECT_DOUBLE_EQ (tps_task_time_get_pace (times, 2, FALSE), 50);
-  EXPECT_DOUBLE_EQ (tps_task_time_estimate (&times[1], TRUE, 3), 30);
-}
-
-TEST (TaskTime, IsTheTimeOfTheWarmUpIfNothingElseIsKnown)
-{
-  TpsTaskTime time = {};
-
-  EXPECT_TRUE (std::isnan (tps_task_time_estimate (&time, TRUE, 1)));
-  tps_task_time_add (&time, FALSE, 7);
-  EXPECT_DOUBLE_EQ (tps_task_time_estimate (&time, TRUE, 1), 7);
-}
-
-TEST (Span, IsReadable)
-{
-  const std::vector<std::pair<double, std::string>> spans = { { 0.2, "0 s" },
-                                                              { 59.4, "59 s" },
-                                                              { 59.6, "1 min 00 s" },
-                                                              { 190, "3 min 10 s" },
-                                                              { 7500, "2 h 05 min" } };
-
-  for (const auto &[seconds, text] : spans)
-    {
-      g_autofree gchar *shown = tps_span_to_string (seconds);
-      EXPECT_EQ (shown, text);
-    }
 }
 
 } // namespace

@@ -13,7 +13,6 @@
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 std::string
 take (gchar *text)
@@ -77,35 +76,6 @@ TEST_F (EpochReport, RatesAreAllSamplesOverAllTime)
   EXPECT_THAT (text, HasSubstr ("| Trainer0 |"));
   EXPECT_THAT (text, HasSubstr (" 250 ")) << "200 samples in 0.8 s";
   EXPECT_THAT (text, HasSubstr (" 450 ")) << "and 200 in 1 s";
-}
-
-TEST_F (EpochReport, NoRowsAreReportedWithoutMeasurements)
-{
-  EXPECT_THAT (take (tps_epoch_report_format_rates (results)), Not (HasSubstr ("All")));
-}
-
-TEST_F (EpochReport, SizesThatMemoryDoesNotHoldAreLeftOutAndNamed)
-{
-  g_auto (TpsGrowth) all = {}, some = {}, none = {};
-
-  tps_growth_init (&all, 2048, G_MAXSIZE);
-  EXPECT_EQ (all.rows->len, 4u);
-  EXPECT_STREQ (all.skipped, "");
-  tps_growth_init (&some, 2048, gsize (8) << 30);
-  ASSERT_EQ (some.rows->len, 3u);
-  EXPECT_EQ (g_array_index (some.rows, gint64, 2), 1000000);
-  EXPECT_STREQ (some.skipped,
-                "4000000 rows: skipped, 10.9 GiB of memory are needed, 8.0 GiB are free\n");
-  tps_growth_init (&none, 2048, 0);
-  EXPECT_EQ (none.rows->len, 1u) << "the smallest is always tried";
-
-  for (double ms : { 10.0, 11.0, 12.0 })
-    add_pass ({ { ms } }, 50);
-  std::string text = take (tps_growth_format (&some, results));
-  EXPECT_THAT (text, HasSubstr ("| 10000 "));
-  EXPECT_THAT (text, HasSubstr ("| 1000000 "));
-  EXPECT_THAT (text, HasSubstr (" 5000 ")) << "50 samples in 10 ms";
-  EXPECT_THAT (text, HasSubstr ("4000000 rows: skipped"));
 }
 
 } // namespace

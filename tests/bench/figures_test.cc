@@ -82,18 +82,4 @@ TEST_F (Figures, RatiosAreOfMediansToEveryLimitThatRanTheRow)
   EXPECT_EQ (peer->ours / peer->peer, 0.5);
 }
 
-TEST_F (Figures, TheTableShowsThemInColumns)
-{
-  g_autofree gchar *table = tps_figures_show (figures_);
-  const std::string text = table;
-  EXPECT_NE (text.find ("         6          -          7      3.000      0.500\n"),
-             std::string::npos)
-      << text;
-  EXPECT_NE (text.find ("         -          5          -          -          -\n"),
-             std::string::npos)
-      << text;
-  // Figures other than the main one must not appear.
-  EXPECT_EQ (text.find ("time"), std::string::npos) << text;
-}
-
 } // namespace

@@ -6,45 +6,7 @@
 
 #include <string>
 
-
 namespace {
-
-TEST (TransferRow, LineAndRowAreTheSame)
-{
-  for (const char *line : { "push 64 1 1 2000", "pull 1048576 8 4 200", "echo 4 64 32 2048",
-                            "check echo 65536 2 1 2" })
-    {
-      TpsTransferRow row;
-      ASSERT_TRUE (tps_transfer_row_parse (line, &row)) << line;
-      g_autofree gchar *again = tps_transfer_row_to_line (&row);
-      EXPECT_STREQ (again, line);
-    }
-}
-
-TEST (TransferRow, MalformedLinesAreRefused)
-{
-  TpsTransferRow row;
-  for (const char *line : { "", "push", "pour 64 1 1 1", "push 64 0 1 1", "push 64 1 0 1",
-                            "push 64 1 1 0", "push x 1 1 1", "check", "checkpush 64 1 1 1" })
-    EXPECT_FALSE (tps_transfer_row_parse (line, &row)) << line;
-}
-
-TEST (TransferRow, TitleNamesUnusualValuesOnly)
-{
-  const struct
-  {
-    const char *line, *title;
-  } cases[] = { { "push 64 1 1 1", "push 64 B" },
-                { "pull 65536 1 1 1", "pull 64 KiB" },
-                { "echo 16777216 8 4 1", "echo 16 MiB x8 /4" } };
-  for (const auto &one : cases)
-    {
-      TpsTransferRow row;
-      ASSERT_TRUE (tps_transfer_row_parse (one.line, &row));
-      g_autofree gchar *title = tps_transfer_row_to_title (&row);
-      EXPECT_STREQ (title, one.title);
-    }
-}
 
 TEST (TransferRow, AnEchoMovesItsBytesTwice)
 {

@@ -199,6 +199,7 @@ else:
                      "--transport=pigeon", "--peer=nobody", "--multi-hot=0", "--staleness=65",
                      "--threads=0"):
             self.assert_bad_flag("--smoke", flag)
+        self.assert_bad_flag("--smoke", "--peer=both", "--optimizer=ftrl")
 
     def kill_trainer(self, run, rank):
         """Whether a living trainer was killed."""
