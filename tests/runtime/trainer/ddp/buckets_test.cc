@@ -36,14 +36,6 @@ public:
     return { b->parameters, b->parameters + b->n_parameters };
   }
 
-  std::string
-  text ()
-  {
-    g_autofree gchar *owned = tps_bucket_layout_to_string (&layout, model_.get ()->parameters);
-
-    return owned;
-  }
-
   TpsBucketLayout layout;
 
 private:
@@ -65,15 +57,6 @@ TEST (Buckets, SparseDummyModelHasTheLayoutThatPyTorchRebuildsTo)
   EXPECT_FALSE (l.layout.buckets[1].is_sparse);
 }
 
-TEST (Buckets, DenseDummyModelHasTheEmbeddingAsAThirdDenseBucket)
-{
-  Layout l (dummy_model_parameters (false), 1, 25);
-
-  ASSERT_EQ (l.layout.n_buckets, 3u);
-  EXPECT_FALSE (l.layout.buckets[2].is_sparse);
-  EXPECT_EQ (tps_bucket_n_bytes (&l.layout.buckets[2]), 4194304u);
-}
-
 TEST (Buckets, ElementsArePackedWithoutGapsInTheOrderOfTheBackwardPass)
 {
   Layout l ({ { "a", { 3, 5 }, false }, { "b", { 5 }, false }, { "c", { 2 }, false } }, 100, 100);
@@ -83,15 +66,6 @@ TEST (Buckets, ElementsArePackedWithoutGapsInTheOrderOfTheBackwardPass)
   EXPECT_EQ (l.layout.places[2].offset, 0u);
   EXPECT_EQ (l.layout.places[1].offset, 2u);
   EXPECT_EQ (l.layout.places[0].offset, 7u);
-}
-
-TEST (Buckets, SizeZeroGivesEachParameterItsOwnBucket)
-{
-  Layout l ({ { "a", { 3 }, false }, { "b", { 5 }, false } }, 0, 0);
-
-  ASSERT_EQ (l.layout.n_buckets, 2u);
-  EXPECT_EQ (l.layout.places[1].bucket, 0u);
-  EXPECT_EQ (l.layout.places[0].bucket, 1u);
 }
 
 TEST (Buckets, ABucketClosesOnlyWhenItHasReachedItsSize)
@@ -118,30 +92,6 @@ TEST (Buckets, AreNumberedAsTheBackwardPassCompletesThem)
   EXPECT_EQ (after.parameters (0), (std::vector<guint> { 2, 1 }));
   EXPECT_EQ (after.parameters (1), (std::vector<guint> { 0 }));
   EXPECT_EQ (after.layout.places[0].bucket, 1u);
-}
-
-TEST (Buckets, TheTextTellsLayoutsApart)
-{
-  std::vector<FakeModel::Parameter> parameters = { { "a", { 3 }, false }, { "b", { 5 }, false } };
-
-  EXPECT_EQ (Layout (parameters, 1, 25).text (), Layout (parameters, 2, 25).text ());
-  EXPECT_NE (Layout (parameters, 1, 25).text (), Layout (parameters, 0, 25).text ());
-}
-
-TEST (Buckets, RefusesSizesThatAreNone)
-{
-  FakeModel model ({ { "a", { 3 }, false } });
-
-  for (double mib : { -1.0, double (NAN), double (INFINITY) })
-    {
-      TpsBucketLayout layout;
-      GError *error = nullptr;
-
-      EXPECT_FALSE (tps_bucket_layout_init (&layout, model.get ()->parameters, 1, 1, mib, &error));
-      ASSERT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
-      EXPECT_NE (strstr (error->message, "bucket_cap_mib"), nullptr) << error->message;
-      g_error_free (error);
-    }
 }
 
 } /* namespace */

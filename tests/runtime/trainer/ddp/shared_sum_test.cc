@@ -248,18 +248,6 @@ protected:
   }
 };
 
-TEST_F (Arena, BuffersOfARankAreSeenByTheOthers)
-{
-  g_autoptr (TpsBuffer) buffer = tps_rank_arena_take (arenas[0], 10000);
-  guint64 place = tps_rank_arena_find (arenas[0], tps_buffer_get_data (buffer) + 9999);
-
-  ASSERT_NE (place, 0u);
-  tps_buffer_get_data (buffer)[9999] = 42;
-  ASSERT_NE (tps_rank_arena_at (arenas[1], 0, place, 1), nullptr);
-  EXPECT_EQ (*tps_rank_arena_at (arenas[1], 0, place, 1), 42);
-  EXPECT_EQ (tps_rank_arena_find (arenas[1], tps_buffer_get_data (buffer)), 0u);
-}
-
 /* Some systems have pages of 64 KiB. */
 TEST_F (Arena, BuffersBeginAtPagesOfEverySystem)
 {
@@ -320,17 +308,6 @@ TEST_F (Arena, BuffersDoNotOverlap)
     }
   for (Held &last : held)
     tps_buffer_unref (last.buffer);
-}
-
-TEST_F (Arena, ABufferMayOutliveIt)
-{
-  TpsBuffer *buffer = tps_rank_arena_take (arenas[1], 100);
-
-  ASSERT_NE (buffer, nullptr);
-  tps_rank_arena_unref (arenas[1]);
-  arenas.pop_back ();
-  tps_buffer_get_data (buffer)[99] = 1;
-  tps_buffer_unref (buffer);
 }
 
 /* -- a rank that dies -- */

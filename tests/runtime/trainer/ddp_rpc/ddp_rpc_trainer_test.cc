@@ -103,7 +103,6 @@ struct Task
   guint epochs = 2;
   guint batches = 3;
   std::string arguments; /* for example ", 'task': <'learnable'>" */
-  std::string model = "HybridModel";
   std::string maker = "basic_ddp_model";
   double table_bound = 0.5;
   std::string device = "cpu"; /* "cuda": a fake device that computes like the CPU */
@@ -129,98 +128,88 @@ set (gchar **field, const std::string &value)
 class Fleet
 {
 public:
-  explicit Fleet (const Task &task, guint n_trainers = 1) : tables (LEARNING_RATE), task_ (task)
+  explicit Fleet (const Task &task) : tables (LEARNING_RATE), task_ (task)
   {
+    TpsTrainerLinks links = {};
+
     register_parts ();
     for (guint t = 0; t < task.n_tables; t++)
       tables.add ("emb" + std::to_string (t), task.num_embeddings, task.dim,
                   SCATTER_FIRST_TABLE + t, task.table_bound);
-    for (guint r = 0; r < n_trainers; r++)
-      {
-        TpsTrainerLinks links = {};
+    links.connect_store = [] (gpointer self, const TpsTrainPlan *, GError **) {
+      return static_cast<Fleet *> (self)->store_.open ();
+    };
+    links.connect_tables = [] (gpointer self, const TpsTrainPlan *, TpsDevice *device, GError **) {
+      Fleet *fleet = static_cast<Fleet *> (self);
 
-        links.connect_store = [] (gpointer self, const TpsTrainPlan *, GError **) {
-          return static_cast<Fleet *> (self)->store_.open ();
-        };
-        links.connect_tables = [] (gpointer self, const TpsTrainPlan *, TpsDevice *device,
-                                   GError **) {
-          Fleet *fleet = static_cast<Fleet *> (self);
-
-          return fleet->tables.open (fleet->other_device != nullptr ? fleet->other_device : device);
-        };
-        links.user_data = this;
-        metrics_.push_back (tps_metrics_new (nullptr, nullptr));
-        trainers_.push_back (tps_trainer_new (&links, metrics_[r]));
-      }
+      return fleet->tables.open (fleet->other_device != nullptr ? fleet->other_device : device);
+    };
+    links.user_data = this;
+    metrics_ = tps_metrics_new (nullptr, nullptr);
+    trainer_ = tps_trainer_new (&links, metrics_);
   }
 
   ~Fleet ()
   {
-    for (TpsTrainer *trainer : trainers_)
-      tps_trainer_free (trainer);
-    for (TpsMetrics *metrics : metrics_)
-      tps_metrics_unref (metrics);
+    tps_trainer_free (trainer_);
+    tps_metrics_unref (metrics_);
   }
 
   /* Returns "" if the pass has started, or the error. */
   std::string
-  start (guint rank)
+  start ()
   {
     GError *error = nullptr;
 
-    tps_trainer_train (trainers_[rank], make_plan (rank), &error);
+    tps_trainer_train (trainer_, make_plan (), &error);
     return text_of (error);
   }
 
   /* Returns "SUCCEEDED", "CANCELLED", or the error. */
   std::string
-  wait (guint rank)
+  wait ()
   {
-    for (;; std::this_thread::yield ())
-      {
-        g_auto (TpsTrainStatus) status = {};
+    g_auto (TpsTrainStatus) status = {};
 
-        tps_trainer_get_status (trainers_[rank], &status);
-        loss = status.loss;
-        samples = status.samples;
-        digest.assign (reinterpret_cast<char *> (status.parameters_digest), 16);
-        if (status.state == TPS_TRAIN_SUCCEEDED)
-          return "SUCCEEDED";
-        if (status.state == TPS_TRAIN_CANCELLED)
-          return "CANCELLED";
-        if (status.state == TPS_TRAIN_FAILED)
-          return std::string (tps_error_code_name (status.error->code)) + ": "
-                 + status.error->message;
+    do
+      {
+        std::this_thread::yield ();
+        tps_train_status_clear (&status);
+        tps_trainer_get_status (trainer_, &status);
       }
+    while (status.state == TPS_TRAIN_RUNNING);
+    loss = status.loss;
+    samples = status.samples;
+    if (status.state == TPS_TRAIN_SUCCEEDED)
+      return "SUCCEEDED";
+    if (status.state == TPS_TRAIN_CANCELLED)
+      return "CANCELLED";
+    return std::string (tps_error_code_name (status.error->code)) + ": " + status.error->message;
   }
 
   std::string
   run ()
   {
-    for (guint r = 0; r < trainers_.size (); r++)
-      EXPECT_EQ (start (r), "");
-    for (guint r = 0; r + 1 < trainers_.size (); r++)
-      EXPECT_EQ (wait (r), "SUCCEEDED");
-    return wait (static_cast<guint> (trainers_.size ()) - 1);
+    EXPECT_EQ (start (), "");
+    return wait ();
   }
 
   void
-  cancel (guint rank)
+  cancel ()
   {
-    tps_trainer_cancel (trainers_[rank]);
+    tps_trainer_cancel (trainer_);
   }
 
   LocalTables tables;
   TpsDevice *other_device = nullptr; /* of results; if NULL, the trainer's device */
 
-  /* The results of the trainer of the last wait(). */
+  /* The results of the last wait(). */
   double loss = 0;
   gint64 samples = 0;
-  std::string digest;
 
 private:
   TpsTrainPlan *
-  make_plan (guint rank)
+  make_plan ()
   {
     TpsTrainPlan *plan = tps_train_plan_new ();
     std::string arguments = "{'tables': <'" + table_names (task_.n_tables)
@@ -230,13 +219,12 @@ private:
 
     set (&plan->pass_name, "pass-1");
     set (&plan->trainer, "RememberingTrainer");
-    set (&plan->model_class, task_.model);
+    set (&plan->model_class, "HybridModel");
     set (&plan->create_ddp_model, task_.maker);
     set (&plan->device, task_.device);
     g_variant_unref (plan->trainer_config);
     plan->trainer_config = g_variant_ref_sink (g_variant_new_parsed (arguments.c_str ()));
-    plan->rank = rank;
-    plan->world_size = static_cast<guint> (trainers_.size ());
+    plan->world_size = 1;
     plan->epochs = task_.epochs;
     plan->steps_per_epoch = task_.batches;
     plan->seed = 7;
@@ -246,8 +234,8 @@ private:
 
   Task task_;
   MemoryStore store_;
-  std::vector<TpsMetrics *> metrics_;
-  std::vector<TpsTrainer *> trainers_;
+  TpsMetrics *metrics_;
+  TpsTrainer *trainer_;
 };
 
 /* -- against PyTorch -- */
@@ -312,20 +300,6 @@ TEST_P (DdpRpcTrainerOnDevices, RepeatsTargetsWhereABagGivesSeveralRows)
 
 /* -- behaviour -- */
 
-TEST (DdpRpcTrainer, ADeviceComesToTheBitsOfTheCpu)
-{
-  Task task;
-  Fleet here (task);
-
-  task.device = "cuda";
-  Fleet there (task);
-  EXPECT_EQ (here.run (), "SUCCEEDED");
-  EXPECT_EQ (there.run (), "SUCCEEDED");
-  EXPECT_EQ (here.digest, there.digest);
-  EXPECT_EQ (here.loss, there.loss);
-  EXPECT_EQ (here.tables.values ("emb0"), there.tables.values ("emb0"));
-}
-
 /* -- results of lookups in memory of the trainer's device -- */
 
 const TpsFakeDeviceControl *
@@ -364,8 +338,8 @@ TEST (DdpRpcTrainer, EndsWithTheErrorOfAFailedDeviceAllocation)
       Fleet fleet (task);
 
       fake_devices ()->fail_alloc (device, ++n_failed);
-      result = fleet.start (0);
-      result = result.empty () ? fleet.wait (0) : result;
+      result = fleet.start ();
+      result = result.empty () ? fleet.wait () : result;
       EXPECT_THAT (result,
                    testing::AnyOf ("SUCCEEDED", testing::StartsWith ("RESOURCE_EXHAUSTED")));
       EXPECT_EQ (fake_devices ()->get_n_bytes (device), 0u) << "memory is left over";
@@ -375,40 +349,6 @@ TEST (DdpRpcTrainer, EndsWithTheErrorOfAFailedDeviceAllocation)
   fake_devices ()->fail_alloc (device, 0);
 }
 
-TEST (DdpRpcTrainer, EndsWhenItsDeviceIsLost)
-{
-  static TpsDevice *device = tps_device_find ("cuda:1", nullptr);
-  Task task;
-
-  task.device = "cuda:1";
-  Fleet fleet (task);
-  fleet.tables.failure = [] (size_t call, bool) {
-    if (call == 5)
-      fake_devices ()->set_lost (device, TRUE);
-    return "";
-  };
-  EXPECT_EQ (fleet.start (0), "");
-  EXPECT_THAT (fleet.wait (0), testing::StartsWith ("DEVICE_LOST: epoch"));
-  fake_devices ()->set_lost (device, FALSE);
-}
-
-TEST (DdpRpcTrainer, ReleasesTheOthersWhenOneFails)
-{
-  Fleet fleet (Task (), 2);
-  size_t n_pushes = 0;
-
-  /* It does not matter which trainer's push fails: the other trainer waits in the all-reduce of the
-   * next step, or at the end. */
-  fleet.tables.failure = [&n_pushes] (size_t, bool is_push) {
-    return is_push && ++n_pushes == 2 ? "out of ink" : "";
-  };
-  EXPECT_EQ (fleet.start (0), "");
-  EXPECT_EQ (fleet.start (1), "");
-  std::string results = fleet.wait (0) + "\n" + fleet.wait (1);
-  EXPECT_THAT (results, HasSubstr ("out of ink"));
-  EXPECT_THAT (results, HasSubstr ("GROUP_BROKEN"));
-}
-
 TEST (DdpRpcTrainer, CanBeCancelledInALookupAndInAPush)
 {
   for (size_t held : { 6u, 7u })
@@ -416,88 +356,11 @@ TEST (DdpRpcTrainer, CanBeCancelledInALookupAndInAPush)
       Fleet fleet ((Task ()));
 
       fleet.tables.first_held = held;
-      EXPECT_EQ (fleet.start (0), "");
+      EXPECT_EQ (fleet.start (), "");
       fleet.tables.wait_for_calls (held + 1);
-      fleet.cancel (0);
-      EXPECT_EQ (fleet.wait (0), "CANCELLED");
+      fleet.cancel ();
+      EXPECT_EQ (fleet.wait (), "CANCELLED");
     }
-}
-
-TEST (DdpRpcTrainer, RefusesATableOfAnotherWidth)
-{
-  Fleet fleet ((Task ()));
-
-  fleet.tables.add ("emb1", 30, 128, 1, 1.0);
-  EXPECT_THAT (fleet.run (), HasSubstr ("lookup: table emb1: its pooled rows are FLOAT32 ["));
-}
-
-TEST (DdpRpcTrainer, RefusesPlansThatItCannotTrain)
-{
-  struct
-  {
-    const char *what;
-    std::function<void (Task *)> change;
-    const char *message;
-  } cases[] = {
-    { "too narrow", [] (Task *task) { task->dim = 64; },
-      "2 tables of dimension 64: their product must be a multiple of 512" },
-    { "not a multiple", [] (Task *task) { task->dim = 300; },
-      "2 tables of dimension 300: their product must be a multiple of 512" },
-    { "another model", [] (Task *task) { task->model = "DummyModel"; },
-      "model_class is DummyModel, expected HybridModel" },
-    { "unknown task", [] (Task *task) { task->arguments = ", 'task': <'hard'>"; },
-      "unknown task \"hard\"; known: learnable, random" },
-    { "unknown argument", [] (Task *task) { task->arguments = ", 'depth': <int64 2>"; },
-      "trainer DdpRpcTrainer: unknown argument: depth" },
-    { "no rows", [] (Task *task) { task->num_embeddings = 0; }, "num_embeddings: 0 is outside" },
-    { "wrong type", [] (Task *task) { task->arguments = ", 'sequential_lookups': <'yes'>"; },
-      "sequential_lookups: expected a boolean, found a string" },
-  };
-
-  for (const auto &test : cases)
-    {
-      Task task;
-
-      test.change (&task);
-      task.table_bound = 0;
-      Fleet fleet (task);
-      EXPECT_THAT (fleet.start (0), HasSubstr (test.message)) << test.what;
-    }
-}
-
-/* Checks only the rule, without a table of that size. */
-TEST (DdpRpcTrainer, RefusesTablesThatAreTooWide)
-{
-  gint64 rows;
-  g_autoptr (GError) error = nullptr;
-
-  EXPECT_FALSE (tps_ddp_rpc_check_shape (2, 512 * 1024, &rows, &error));
-  EXPECT_THAT (error->message, HasSubstr ("at most 524288"));
-}
-
-TEST (DdpRpcTrainer, ReportsUnreachableTables)
-{
-  g_autoptr (TpsMetrics) metrics = tps_metrics_new (nullptr, nullptr);
-  TpsTrainerLinks links = {};
-  g_autoptr (TpsTrainer) trainer = tps_trainer_new (&links, metrics);
-  TpsTrainPlan *plan = tps_train_plan_new ();
-  g_auto (TpsTrainStatus) status = {};
-
-  set (&plan->trainer, "DdpRpcTrainer");
-  set (&plan->model_class, "HybridModel");
-  plan->steps_per_epoch = 1;
-  g_variant_unref (plan->trainer_config);
-  plan->trainer_config = g_variant_ref_sink (g_variant_new_parsed (
-      "{'tables': <'emb0'>, 'embedding_dim': <int64 512>, 'num_embeddings': <int64 3>}"));
-  ASSERT_TRUE (tps_trainer_train (trainer, plan, nullptr));
-  do
-    {
-      tps_train_status_clear (&status);
-      tps_trainer_get_status (trainer, &status);
-    }
-  while (status.state == TPS_TRAIN_RUNNING);
-  ASSERT_EQ (status.state, TPS_TRAIN_FAILED);
-  EXPECT_STREQ (status.error->message, "this process cannot reach embedding tables");
 }
 
 } // namespace

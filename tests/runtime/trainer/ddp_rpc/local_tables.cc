@@ -42,23 +42,21 @@ LocalTables::wait_for_calls (size_t n)
 }
 
 bool
-LocalTables::begin (Client *client, bool is_push, const std::function<void ()> &end,
-                    std::string *error)
+LocalTables::begin (Client *client, const std::function<void ()> &end)
 {
-  std::lock_guard<std::mutex> lock (mutex_);
-  size_t call = n_calls_++;
+  std::unique_lock<std::mutex> lock (mutex_);
+  bool is_held = n_calls_++ >= first_held;
 
   changed_.notify_all ();
   if (client->is_cancelled)
-    *error = "the client was cancelled";
-  else if (call >= first_held)
     {
-      client->end_held = end;
-      return true;
+      lock.unlock ();
+      end ();
+      return false;
     }
-  else
-    *error = failure (call, is_push);
-  return false;
+  if (is_held)
+    client->end_held = end;
+  return !is_held;
 }
 
 static void
@@ -132,9 +130,9 @@ LocalTables::apply (const TpsBagGradient &gradient)
 }
 
 static void
-with_error (int code, const std::string &text, const std::function<void (const GError *)> &end)
+with_error (const std::function<void (const GError *)> &end)
 {
-  g_autoptr (GError) error = g_error_new_literal (TPS_ERROR, code, text.c_str ());
+  g_autoptr (GError) error = g_error_new_literal (TPS_ERROR, TPS_ERROR_ABORTED, "cancelled");
 
   end (error);
 }
@@ -146,16 +144,9 @@ LocalTables::lookup_bags (TpsTableClient *client, const TpsBagQuery *queries, gu
   Client *self = reinterpret_cast<Client *> (client);
   std::vector<TpsTensor> outputs (n_queries);
   auto fail = [=] (const GError *error) { done (user_data, nullptr, error); };
-  std::string error;
 
-  if (self->self->begin (
-          self, false, [=] { with_error (TPS_ERROR_ABORTED, "cancelled", fail); }, &error))
+  if (!self->self->begin (self, [=] { with_error (fail); }))
     return;
-  if (!error.empty ())
-    {
-      with_error (TPS_ERROR_UNAVAILABLE, error, fail);
-      return;
-    }
   {
     std::lock_guard<std::mutex> lock (self->self->mutex_);
 
@@ -173,16 +164,9 @@ LocalTables::apply_bags (TpsTableClient *client, const TpsBagGradient *gradients
 {
   Client *self = reinterpret_cast<Client *> (client);
   auto fail = [=] (const GError *error) { done (user_data, error); };
-  std::string error;
 
-  if (self->self->begin (
-          self, true, [=] { with_error (TPS_ERROR_ABORTED, "cancelled", fail); }, &error))
+  if (!self->self->begin (self, [=] { with_error (fail); }))
     return;
-  if (!error.empty ())
-    {
-      with_error (TPS_ERROR_UNAVAILABLE, error, fail);
-      return;
-    }
   {
     std::lock_guard<std::mutex> lock (self->self->mutex_);
 

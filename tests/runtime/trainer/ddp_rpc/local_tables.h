@@ -2,7 +2,7 @@
 
 /* Embedding tables in memory behind the trainers' interface. They are as simple as possible: sums
  * of rows, and plain SGD. Real stores and servers have their own tests. A test decides which calls
- * fail or stay open. */
+ * stay open. */
 
 #pragma once
 
@@ -47,11 +47,6 @@ public:
 
   void wait_for_calls (size_t n);
 
-  /* Is called for each call, with its number and TRUE for a push. If the result is not empty, the
-   * call fails with this error. */
-  std::function<std::string (size_t call, bool is_push)> failure = [] (size_t, bool) {
-    return std::string ();
-  };
   /* Calls from this number on stay open until they are cancelled. */
   size_t first_held = SIZE_MAX;
 
@@ -74,9 +69,8 @@ private:
   static void free_client (TpsTableClient *client);
   static const TpsTableClientOps ops;
 
-  /* Begins a call. Sets `error` to the error of the call ("" = none). If it returns TRUE, the call
-   * stays open until `end` ends it. */
-  bool begin (Client *client, bool is_push, const std::function<void ()> &end, std::string *error);
+  /* Begins a call. Returns FALSE if `end` has ended it or will end it. */
+  bool begin (Client *client, const std::function<void ()> &end);
   TpsTensor look_up (const TpsBagQuery &query);
   TpsTensor look_up_for (const Client *client, const TpsBagQuery &query);
   void apply (const TpsBagGradient &gradient);

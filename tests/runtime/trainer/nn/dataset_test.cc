@@ -115,38 +115,4 @@ TEST (Deal, TrainersGetEveryNthBatchAndTheLastIsShort)
   g_ptr_array_unref (dealt);
 }
 
-TEST (Deal, BatchesOutliveTheDataset)
-{
-  TpsDataset dataset = numbered_samples (4);
-  GPtrArray *dealt = tps_dataset_deal (&dataset, 3, 4);
-
-  tps_dataset_clear (&dataset);
-  EXPECT_EQ (((GArray *) g_ptr_array_index (dealt, 0))->len, 1u);
-  EXPECT_EQ (((GArray *) g_ptr_array_index (dealt, 3))->len, 0u);
-  EXPECT_EQ (
-      ints_of (g_array_index ((GArray *) g_ptr_array_index (dealt, 1), TpsTrainBatch, 0).target),
-      (std::vector<int64_t> { 3 }));
-  g_ptr_array_unref (dealt);
-}
-
-void
-no_loss (TpsStream *, TpsTensorView, TpsTensorView, gdouble *, gfloat *)
-{
-}
-
-TEST (Registries, ARegisteredEntryIsFoundListedAndHidesOlderOnes)
-{
-  static const TpsCriterion first = { "a_first", no_loss }, second = { "a_first", no_loss };
-
-  tps_criterion_register (&first);
-  EXPECT_EQ (tps_criterion_find ("a_first", nullptr), &first);
-  tps_criterion_register (&second);
-  EXPECT_EQ (tps_criterion_find ("a_first", nullptr), &second);
-  g_autofree const gchar **names = tps_criterion_list ();
-  std::vector<std::string> list;
-  for (guint i = 0; names[i] != nullptr; i++)
-    list.push_back (names[i]);
-  EXPECT_EQ (list, (std::vector<std::string> { "cel", "l1", "a_first" }));
-}
-
 } // namespace
