@@ -6,7 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
+#include <istream>
 #include <string>
 #include <vector>
 
@@ -92,7 +92,7 @@ struct History
 
 /* Reads a whole file. If the file violates a rule of FORMAT.md, returns false and stores the line
  * and the rule in `*error`. */
-bool read_history (FILE *in, History *history, std::string *error);
+bool read_history (std::istream &in, History *history, std::string *error);
 
 /* Returns a text such as "push 17 of client 2". */
 std::string to_text (const Push &push);

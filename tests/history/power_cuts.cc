@@ -9,6 +9,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "tests/history/check.h"
@@ -143,12 +144,9 @@ private:
   {
     History history;
     std::string error;
-    FILE *in = fopen (path_.c_str (), "r");
-    bool is_read = in != nullptr && read_history (in, &history, &error);
+    std::ifstream in (path_);
 
-    if (in != nullptr)
-      fclose (in);
-    if (!is_read)
+    if (!read_history (in, &history, &error))
       return { "no-history", error };
     std::vector<Anomaly> anomalies = check_history (history);
     if (anomalies.empty ())

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -112,10 +113,8 @@ protected:
     std::string error;
 
     ASSERT_TRUE (workload.close ());
-    FILE *in = fopen (path.c_str (), "r");
-    ASSERT_NE (in, nullptr) << path;
+    std::ifstream in (path);
     EXPECT_TRUE (read_history (in, &history, &error)) << error;
-    fclose (in);
     for (const Anomaly &anomaly : check_history (history))
       ADD_FAILURE () << path << " line " << anomaly.line << ": " << anomaly.name << ": "
                      << anomaly.text;
