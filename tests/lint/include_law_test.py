@@ -312,104 +312,69 @@ def tree_files():
                     yield os.path.relpath(os.path.join(parent, name), ROOT)
 
 
+# (path of the includer, refused lines, allowed lines)
+EXAMPLES_OF_LAWS = (
+    ("runtime/a.c",
+     ('"plugin/server/server.h"', '"bench/flags.h"', '"cuda/device.h"', "<thrift/c_glib/thrift.h>",
+      '"tps_wire_node.h"', '"thrift/tps_wire_node.h"', "<glib-object.h>", "<gio/gio.h>",
+      "<sys/socket.h>", "<cuda_runtime.h>", '"tests/common/clock.h"', "<gtest/gtest.h>",
+      "<thriftps/plugin.h>"),
+     ('"runtime/tensor/tensor.h"', "<glib.h>", "<cblas.h>", "<gloo/allreduce.h>", "<pthread.h>",
+      "<thriftps/error.h>")),
+    ("plugin/trainer/a.c", ('"plugin/service/call.h"',),
+     ("<thriftps/service.h>", '"plugin/wire/wire_trainer.h"')),
+    ("plugin/examples/a.c", ('"plugin/service/call.h"',), ("<thriftps/service.h>", '"a.h"')),
+    ("plugin/net/a.c", ('"bench/flags.h"', "<cuda_runtime.h>", '"glib.h"'),
+     ('"runtime/base/sync.h"', "<sys/epoll.h>", '"tps_wire_node.h"', "<glib-object.h>",
+      "<thrift/c_glib/thrift.h>")),
+    ("plugin/python/native/a.c",
+     ('"runtime/base/sync.h"', '"plugin/client/client.h"', '"plugin/wire/rpc.h"'),
+     ("<thriftps/client.h>", '"plugin/wire/wire_node.h"', '"plugin/python/native/b.h"')),
+    ("cuda/kernels/a.cu", ("<thrift/c_glib/thrift.h>", '"plugin/client/client.h"'),
+     ('"runtime/device/backend.h"', "<cuda_runtime.h>")),
+    ("bench/a.c", tuple('"plugin/%s/b.h"' % private for private in
+                        ("net", "frame", "wire", "service")),
+     ('"plugin/client/client.h"', '"ParameterServer.h"')),
+    ("plugin/include/thriftps/a.h",
+     ('"runtime/tensor/tensor.h"', '"thriftps/error.h"', "<stdint.h>"),
+     ("<glib.h>", "<thriftps/error.h>")),
+    *((path, ('"runtime/trainer/pass/trainer.h"',), ()) for path in
+      ("runtime/server/model/a.c", "runtime/device/a.h", "plugin/client/a.h", "plugin/plugin.h",
+       "plugin/app/a.c", "cuda/device/a.c")),
+    *((path, (), ('"runtime/trainer/pass/trainer.h"',)) for path in
+      ("runtime/trainer/parts/a.c", "plugin/trainer/a.c", "cuda/group/a.c", "bench/world/a.c",
+       "tests/runtime/a.cc")),
+    ("runtime/trainer/pass/b.c", ('"runtime/server/model/a.h"',), ()),
+)
+
+
 class IncludeLaw(unittest.TestCase):
     """Tests of the rules themselves: each rule must refuse a violation and accept correct code."""
 
-    def violations(self, path, text, files=()):
-        return [what for _, what in find_violations(path, text, lambda name: name in files)]
+    def count(self, path, text, files=()):
+        return len(list(find_violations(path, text, lambda name: name in files)))
 
-    def assert_refused(self, path, text, files=()):
-        self.assertEqual(len(self.violations(path, text, files)), 1, (path, text))
+    def test_laws(self):
+        for path, refused, allowed in EXAMPLES_OF_LAWS:
+            for lines, n in ((refused, 1), (allowed, 0)):
+                for line in lines:
+                    self.assertEqual(self.count(path, "#include %s\n" % line), n, (path, line))
 
-    def assert_allowed(self, path, text, files=()):
-        self.assertEqual(self.violations(path, text, files), [], (path, text))
-
-    def test_runtime(self):
-        for line in ('"plugin/server/server.h"', '"bench/flags.h"', '"cuda/device.h"',
-                     "<thrift/c_glib/thrift.h>", '"tps_wire_node.h"', '"thrift/tps_wire_node.h"',
-                     "<glib-object.h>", "<gio/gio.h>", "<sys/socket.h>", "<cuda_runtime.h>",
-                     '"tests/common/clock.h"', "<gtest/gtest.h>"):
-            self.assert_refused("runtime/a.c", "#include %s\n" % line)
-        for line in ('"runtime/tensor/tensor.h"', "<glib.h>", "<cblas.h>", "<gloo/allreduce.h>",
-                     "<pthread.h>"):
-            self.assert_allowed("runtime/a.c", "#include %s\n" % line)
-
-    def test_trainers(self):
-        line = '#include "runtime/trainer/pass/trainer.h"\n'
-        for path in ("runtime/server/model/a.c", "runtime/device/a.h", "plugin/client/a.h",
-                     "plugin/plugin.h", "plugin/app/a.c", "cuda/device/a.c"):
-            self.assert_refused(path, line)
-        for path in ("runtime/trainer/parts/a.c", "plugin/trainer/a.c", "cuda/group/a.c",
-                     "bench/world/a.c", "tests/runtime/a.cc"):
-            self.assert_allowed(path, line)
-
-    def test_public_headers(self):
-        for path in ("plugin/trainer/a.c", "plugin/examples/a.c"):
-            self.assert_allowed(path, "#include <thriftps/service.h>\n")
-            self.assert_refused(path, '#include "plugin/service/call.h"\n')
-        self.assert_allowed("plugin/trainer/a.c", '#include "plugin/wire/wire_trainer.h"\n')
-        self.assert_allowed("plugin/examples/a.c", '#include "a.h"\n')
-
-    def test_plugin(self):
-        self.assert_refused("plugin/net/a.c", '#include "bench/flags.h"\n')
-        self.assert_refused("plugin/net/a.c", "#  include <cuda_runtime.h>\n")
-        self.assert_allowed("plugin/wire/a.c",
-                            '#include "tps_wire_node.h"\n#include <glib-object.h>\n')
-        self.assert_allowed("plugin/net/a.c",
-                            '#include "runtime/base/sync.h"\n#include <sys/epoll.h>\n')
-
-    def test_python(self):
-        for line in ('"runtime/base/sync.h"', '"plugin/client/client.h"', '"plugin/wire/rpc.h"'):
-            self.assert_refused("plugin/python/native/a.c", "#include %s\n" % line)
-        for line in ("<thriftps/client.h>", '"plugin/wire/wire_node.h"',
-                     '"plugin/python/native/b.h"'):
-            self.assert_allowed("plugin/python/native/a.c", "#include %s\n" % line)
-
-    def test_cuda(self):
-        self.assert_refused("cuda/kernels/a.cu", "#include <thrift/c_glib/thrift.h>\n")
-        self.assert_refused("cuda/kernels/a.cu", '#include "plugin/client/client.h"\n')
-        self.assert_allowed("cuda/kernels/a.cu",
-                            '#include "runtime/device/backend.h"\n#include <cuda_runtime.h>\n')
-
-    def test_bench(self):
-        for private in ("net", "frame", "wire", "service"):
-            self.assert_refused("bench/a.c", '#include "plugin/%s/b.h"\n' % private)
-        self.assert_allowed("bench/a.c",
-                            '#include "plugin/client/client.h"\n#include "ParameterServer.h"\n')
-
-    def test_public_headers(self):
-        for line in ('"runtime/tensor/tensor.h"', '"thriftps/error.h"', "<stdint.h>"):
-            self.assert_refused("plugin/include/thriftps/a.h", "#include %s\n" % line)
-        self.assert_allowed("plugin/include/thriftps/a.h",
-                            "#include <glib.h>\n#include <thriftps/error.h>\n")
-        self.assert_refused("runtime/a.c", "#include <thriftps/plugin.h>\n")
-        self.assert_allowed("runtime/a.c", "#include <thriftps/error.h>\n")
-
-    def test_quotes(self):
-        self.assert_refused("plugin/a.c", "#include <runtime/tensor/tensor.h>\n",
-                            files={"runtime/tensor/tensor.h"})
-        self.assert_allowed("plugin/a.c", "#include <thrift/c_glib/thrift.h>\n")
-        self.assert_refused("plugin/a.c", '#include "glib.h"\n')
-
-    def test_own_header_first(self):
-        files = {"runtime/a.h"}
-        self.assert_refused("runtime/a.c", '#include <glib.h>\n#include "runtime/a.h"\n', files)
-        self.assert_allowed("runtime/a.c", '/* a */\n#include "runtime/a.h"\n#include <glib.h>\n',
-                            files)
-
-    def test_locks(self):
-        self.assert_refused("runtime/a.c", "static GMutex lock;\n")
-        self.assert_refused("plugin/a.c", "g_mutex_lock (&self->lock);\n")
-        self.assert_allowed("runtime/a.c", "/* not GMutex */\nstatic TpsMutex lock;\n")
-
-    def test_layers(self):
+    def test_files_and_locks(self):
         files = {"runtime/base/a.h", "runtime/tensor/a.h", "runtime/new/a.h", "plugin/net/a.h",
-                 "plugin/memory/a.h"}
-        self.assert_allowed("runtime/tensor/b.c", '#include "runtime/base/a.h"\n', files)
-        self.assert_refused("runtime/base/b.c", '#include "runtime/tensor/a.h"\n', files)
-        self.assert_refused("runtime/tensor/b.c", '#include "runtime/new/a.h"\n', files)
-        self.assert_refused("plugin/net/b.c", '#include "plugin/memory/a.h"\n', files)
-        self.assert_refused("runtime/trainer/pass/b.c", '#include "runtime/server/model/a.h"\n')
+                 "plugin/memory/a.h", "runtime/own.h"}
+        for path, text, n in (
+                ("plugin/a.c", "#include <runtime/tensor/a.h>\n", 1),
+                ("runtime/own.c", '#include <glib.h>\n#include "runtime/own.h"\n', 1),
+                ("runtime/own.c", '/* a */\n#include "runtime/own.h"\n#include <glib.h>\n', 0),
+                ("runtime/a.c", "static GMutex lock;\n", 1),
+                ("plugin/a.c", "g_mutex_lock (&self->lock);\n", 1),
+                ("runtime/a.c", "/* not GMutex */\nstatic TpsMutex lock;\n", 0),
+                ("runtime/tensor/b.c", '#include "runtime/base/a.h"\n', 0),
+                ("runtime/base/b.c", '#include "runtime/tensor/a.h"\n', 1),
+                ("runtime/tensor/b.c", '#include "runtime/new/a.h"\n', 1),
+                ("plugin/net/b.c", '#include "plugin/memory/a.h"\n', 1)):
+            self.assertEqual(self.count(path, text, files), n, (path, text))
 
     def test_cycles(self):
         self.assertIsNone(find_cycle({"a": {"b", "c"}, "b": {"c"}}))
