@@ -49,8 +49,7 @@ create (RawClient *client, const RemoteTable &table)
   spec.initializer.kind = TPS_INITIALIZER_ZEROS;
   spec.optimizer.kind = TPS_OPTIMIZER_SGD;
   spec.optimizer.learning_rate = 1;
-  Reply reply = reply_of (
-      client->Call ("EmbeddingTable:create_table", fields_of<tps_create_table_rpc> (&spec)));
+  Reply reply = reply_of (thriftps_test::create_table (*client, spec));
   tps_table_spec_clear (&spec);
   return reply;
 }
@@ -115,9 +114,7 @@ public:
   Reply
   recreate () override
   {
-    gchar *name = const_cast<gchar *> (kTable);
-    Reply reply = reply_of (
-        client_.Call ("EmbeddingTable:drop_table", fields_of<tps_drop_table_rpc> (&name)));
+    Reply reply = reply_of (thriftps_test::drop_table (client_, kTable));
 
     return reply == Reply::ok ? create (&client_, table_) : reply;
   }

@@ -20,9 +20,7 @@ create_counts (RawClient &connection, int64_t rows)
   embedding_test::Spec spec =
       embedding_test::Spec ("counts", rows, kCountDim).zeros ().optimizer (TPS_OPTIMIZER_SGD, 1);
 
-  EXPECT_EQ (ErrorCode (connection.Call ("EmbeddingTable:create_table",
-                                         fields_of<tps_create_table_rpc> (&spec.value))),
-             0);
+  EXPECT_EQ (ErrorCode (create_table (connection, spec.value)), 0);
 }
 
 /* A push that adds 1 to each of `rows`. */

@@ -36,7 +36,6 @@ using embedding_test::view;
 constexpr int64_t kRows = 200;
 constexpr int32_t kDim = 8;
 constexpr size_t kClients = 6;
-constexpr size_t kInPython = 2; /* the last clients, which use only generated code */
 constexpr size_t kSentAgain = 64;
 
 unsigned
@@ -99,17 +98,10 @@ class Client
 {
 public:
   Client (size_t number, unsigned seed)
-      : row (static_cast<int64_t> (number)), is_in_python (number >= kClients - kInPython),
-        random_ (seed * 100 + number)
+      : row (static_cast<int64_t> (number)), random_ (seed * 100 + number)
   {
     name = "client" + std::to_string (number);
     own = "own" + std::to_string (number);
-  }
-
-  int64_t
-  sequence () const
-  {
-    return sequence_;
   }
 
   Push
@@ -117,8 +109,6 @@ public:
   {
     Push push;
 
-    if (is_in_python)
-      return next_in_python ();
     size_t max_bags = random_ () % 20 == 0 ? 4000 : 12; /* some pushes need a worker */
 
     push.client = name;
@@ -136,43 +126,11 @@ public:
   }
 
   int64_t row;
-  bool is_in_python;
   std::string name, own;
   std::deque<Push> sent; /* the newest pushes; the last may be unacknowledged */
   bool is_last_acknowledged = true;
 
 private:
-  /* Draws the next push in the same way as tests/polyglot/crash_client.py. */
-  Push
-  next_in_python ()
-  {
-    Push push;
-
-    push.client = name;
-    push.sequence = ++sequence_;
-    add_in_python (&push, "shared", TPS_POOLING_SUM, 4);
-    add_in_python (&push, own, TPS_POOLING_MEAN, 3);
-    push.queries.push_back ({ "marks", { row }, { 0 } });
-    push.gradients.push_back (Floats (kDim, -1));
-    return push;
-  }
-
-  void
-  add_in_python (Push *push, const std::string &table, TpsPooling pooling, int64_t n_bags)
-  {
-    Query query { table, {}, {}, pooling };
-    Floats gradient;
-
-    for (int64_t i = 0; i < 2 * n_bags; i++)
-      query.indices.push_back ((sequence_ * 7 + i * 13 + row * 5) % kRows);
-    for (int64_t i = 0; i < n_bags; i++)
-      query.offsets.push_back (2 * i);
-    for (int64_t i = 0; i < n_bags * kDim; i++)
-      gradient.push_back (static_cast<float> ((sequence_ * 31 + i * 17) % 9 - 4));
-    push->queries.push_back (query);
-    push->gradients.push_back (gradient);
-  }
-
   void
   add (Push *push, const std::string &table, size_t max_bags, TpsPooling pooling)
   {
@@ -257,12 +215,10 @@ rows_of (RawClient &connection, const std::string &table)
 class Crash : public testing::TestWithParam<const char *>
 {
 protected:
-  void
+  static void
   create (RawClient &connection, const Spec &spec)
   {
-    EXPECT_EQ (ErrorCode (connection.Call ("EmbeddingTable:create_table",
-                                           fields_of<tps_create_table_rpc> (&spec.value))),
-               0);
+    EXPECT_EQ (ErrorCode (create_table (connection, spec.value)), 0);
   }
 
   void
@@ -332,67 +288,34 @@ protected:
     while (note (client, code == 0, &has_begun));
   }
 
-  /* Does the same for a client in another process, which reports its pushes. */
-  void
-  follow_until_killed (Client *client, ServerProcess &process)
-  {
-    bool has_begun = false;
-
-    for (std::string line = process.ReadLine (); !line.empty (); line = process.ReadLine ())
-      {
-        remember (client, client->next ());
-        const std::string number = " " + std::to_string (client->sequence ());
-        ASSERT_TRUE (line == "acknowledged" + number || line == "lost" + number) << line;
-        note (client, line[0] == 'a', &has_begun);
-      }
-    EXPECT_EQ (process.Wait (), 0) << process.ReadErrors ();
-    EXPECT_FALSE (client->is_last_acknowledged);
-    if (!has_begun)
-      note (client, false, &has_begun); /* ends the wait for the client's first push */
-  }
-
   void
   push_and_kill (unsigned n_pushes)
   {
     std::vector<std::unique_ptr<RawClient>> connections;
-    std::vector<std::unique_ptr<ServerProcess>> processes;
     std::vector<std::thread> threads;
 
     n_acknowledged = n_begun = 0;
     for (Client &client : clients)
-      if (client.is_in_python)
-        {
-          const std::vector<std::string> arguments = { server.address (),
-                                                       std::to_string (client.row),
-                                                       std::to_string (client.sequence () + 1) };
-
-          processes.emplace_back (new ServerProcess (arguments, "tests/polyglot/crash_client"));
-          threads.emplace_back ([this, &client, &process = *processes.back ()] {
-            follow_until_killed (&client, process);
-          });
-        }
-      else
-        {
-          connections.emplace_back (new RawClient (server.address ()));
-          threads.emplace_back ([this, &client, &connection = *connections.back ()] {
-            push_until_killed (&client, connection);
-          });
-        }
+      {
+        connections.emplace_back (new RawClient (server.address ()));
+        threads.emplace_back ([this, &client, &connection = *connections.back ()] {
+          push_until_killed (&client, connection);
+        });
+      }
     {
       std::unique_lock<std::mutex> guard (lock);
       changed.wait (guard,
                     [&] { return n_acknowledged >= n_pushes && n_begun == clients.size (); });
     }
     RawClient operating (server.address ());
-    gboolean is_incremental = n_pushes % 2 == 0;
-    auto arguments = fields_of<tps_snapshot_rpc> (&is_incremental);
+    const gboolean is_incremental = n_pushes % 2 == 0;
 
     if (n_pushes % 3 == 0)
       {
-        EXPECT_EQ (ErrorCode (operating.Call ("Durability:snapshot", arguments)), 0);
+        EXPECT_EQ (ErrorCode (take_snapshot (operating, is_incremental)), 0);
       }
-    if (n_pushes % 3 == 1)
-      operating.Send ("Durability:snapshot", 1, arguments); /* killed during the snapshot */
+    if (n_pushes % 3 == 1) /* killed during the snapshot */
+      operating.Send ("Durability:snapshot", 1, fields_of<tps_snapshot_rpc> (&is_incremental));
     server.kill ();
     for (std::thread &thread : threads)
       thread.join ();
@@ -465,14 +388,12 @@ TEST_P (Crash, tablesKeepAcknowledgedPushes)
 
   for (size_t i = 0; i < kClients; i++)
     clients.emplace_back (i, seed);
-  ASSERT_TRUE (server.start ());
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   create_tables ();
   for (unsigned round = 0; round < from_environment ("ROUNDS", 5); round++)
     {
       push_and_kill (1 + random () % 200);
-      ASSERT_TRUE (server.start ()) << "round " << round << ": " << server.process ().ReadErrors ();
-      server.wait_until_live ();
+      ASSERT_TRUE (server.serve ()) << "round " << round << ": " << server.process ().ReadErrors ();
       RawClient connection (server.address ());
       EXPECT_EQ (ErrorCode (connection.Call ("Durability:flush")), 0);
       look_for_last_pushes (connection);

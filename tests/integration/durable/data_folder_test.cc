@@ -52,8 +52,7 @@ TEST (DataFolder, isMadeAndUsedAgain)
     {
       DataServer server (folder);
 
-      ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
-      server.wait_until_live ();
+      ASSERT_TRUE (server.serve ());
       EXPECT_EQ (server.stop (), 0);
     }
 }
@@ -63,8 +62,7 @@ TEST (DataFolder, isOfOneProcess)
   const std::string folder = new_folder ();
   DataServer first (folder);
 
-  ASSERT_TRUE (first.start ());
-  first.wait_until_live ();
+  ASSERT_TRUE (first.serve ());
   EXPECT_THAT (refusal (folder), HasSubstr (folder));
   EXPECT_THAT (refusal (folder), HasSubstr ("another process"));
   fs::remove (folder + "/LOCK");
@@ -72,8 +70,7 @@ TEST (DataFolder, isOfOneProcess)
   EXPECT_THAT (refusal (folder), HasSubstr ("another process")) << "the lock files were deleted";
   EXPECT_THAT (refusal (folder), HasSubstr ("another process")) << "there are new lock files";
   first.kill ();
-  ASSERT_TRUE (first.start ()) << "the lock of a process that was killed is gone";
-  first.wait_until_live ();
+  ASSERT_TRUE (first.serve ()) << "the lock of a process that was killed is gone";
 }
 
 TEST (DataFolder, ofSomethingElseIsRefused)
@@ -98,8 +95,7 @@ TEST (DataFolder, withADamagedMarkerIsRefused)
   std::string text;
   {
     DataServer server (folder);
-    ASSERT_TRUE (server.start ());
-    server.wait_until_live ();
+    ASSERT_TRUE (server.serve ());
   }
   std::getline (std::ifstream (format), text, '\0');
   for (const char *part : { "history ", "epoch ", "lsn ", "snapshot ", "crc32c " })
@@ -126,8 +122,7 @@ TEST (DataFolder, withALinkThatLeadsNowhereIsRefused)
       const std::string folder = new_folder ();
       {
         DataServer server (folder);
-        ASSERT_TRUE (server.start ());
-        server.wait_until_live ();
+        ASSERT_TRUE (server.serve ());
         EXPECT_EQ (server.stop (), 0);
       }
       fs::remove (folder + part);
@@ -155,8 +150,7 @@ TEST (DataFolder, withALockThatIsALinkIsRefused)
         const std::string marker = folder + "/log/LOG";
         DataServer server (folder);
 
-        ASSERT_TRUE (server.start ());
-        server.wait_until_live ();
+        ASSERT_TRUE (server.serve ());
         ASSERT_EQ (server.stop (), 0);
         auto size = fs::file_size (marker);
         fs::remove (folder + "/" + name);
@@ -174,8 +168,7 @@ TEST (DataFolder, withAFifoIsCompleted)
   DataServer server (folder);
 
   ASSERT_EQ (mkfifo ((folder + "/FORMAT.new").c_str (), 0600), 0);
-  ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
 }
 
 /* An earlier process was killed while it created the directory. */
@@ -186,8 +179,7 @@ TEST (DataFolder, thatIsIncompleteIsCompleted)
 
   write_file (folder + "/LOCK", "");
   write_file (folder + "/FORMAT.new", "thri");
-  ASSERT_TRUE (server.start ());
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
 }
 
 TEST (DataFolder, aLogThatCannotBeAppliedEndsTheServer)
@@ -196,13 +188,10 @@ TEST (DataFolder, aLogThatCannotBeAppliedEndsTheServer)
   DataServer server (folder);
   TpsTableSpec spec;
 
-  ASSERT_TRUE (server.start ());
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   tps_table_spec_init (&spec, "emb", 1 << 17, 8);
-  EXPECT_EQ (ErrorCode (RawClient (server.address ())
-                            .Call ("EmbeddingTable:create_table",
-                                   fields_of<tps_create_table_rpc> (&spec))),
-             0);
+  RawClient connection (server.address ());
+  EXPECT_EQ (ErrorCode (create_table (connection, spec)), 0);
   tps_table_spec_clear (&spec);
   EXPECT_EQ (server.stop (), 0);
 
@@ -232,19 +221,14 @@ make_parts (bool has_snapshot = false, bool is_killed = false)
 
   for (int i = 0; i < 3; i++)
     {
-      gboolean is_incremental = FALSE;
-
-      EXPECT_TRUE (server.start ()) << server.process ().ReadErrors ();
-      server.wait_until_live ();
+      EXPECT_TRUE (server.serve ());
       RawClient connection (server.address ());
       if (i == 0)
         create_counts (connection, 4);
       EXPECT_EQ (count (connection, { i }), 0);
       if (i == 1 && has_snapshot)
         {
-          EXPECT_EQ (ErrorCode (connection.Call ("Durability:snapshot",
-                                                 fields_of<tps_snapshot_rpc> (&is_incremental))),
-                     0);
+          EXPECT_EQ (ErrorCode (take_snapshot (connection)), 0);
         }
       if (i == 2 && is_killed)
         server.kill ();
@@ -259,8 +243,7 @@ counts_of (const std::string &folder, const std::vector<std::string> &flags = {}
 {
   DataServer server (folder, flags);
 
-  EXPECT_TRUE (server.start ()) << server.process ().ReadErrors ();
-  server.wait_until_live ();
+  EXPECT_TRUE (server.serve ());
   RawClient connection (server.address ());
   return read_counts (connection, 4);
 }
@@ -356,8 +339,7 @@ TEST (DataFolder, withALogFromAnotherTimeIsRefused)
   {
     DataServer server (folder);
 
-    ASSERT_TRUE (server.start ());
-    server.wait_until_live ();
+    ASSERT_TRUE (server.serve ());
     RawClient connection (server.address ());
     EXPECT_EQ (count (connection, { 3 }), 0);
     server.kill ();
@@ -397,23 +379,18 @@ TEST (DataFolder, withAForeignSnapshotWritesNoSnapshot)
        { "snapshot-00000000000000000003", "snapshot-00000000000000000009" })
     {
       const std::string folder = new_folder (), path = folder + "/snapshots/" + name;
-      const gboolean is_incremental = FALSE;
       {
         DataServer server (folder, { "--keep-snapshots=1" });
-        ASSERT_TRUE (server.start ());
-        server.wait_until_live ();
+        ASSERT_TRUE (server.serve ());
         RawClient connection (server.address ());
         create_counts (connection, 4);
-        auto snapshot = [&] {
-          return ErrorText (connection.Call ("Durability:snapshot",
-                                             fields_of<tps_snapshot_rpc> (&is_incremental)));
-        };
-        EXPECT_EQ (snapshot (), "");
+        EXPECT_EQ (ErrorText (take_snapshot (connection)), "");
         fs::copy (other, path, fs::copy_options::recursive);
         for (int i = 0; i < 4; i++)
           {
             EXPECT_EQ (count (connection, { i }), 0);
-            EXPECT_THAT (snapshot (), AllOf (HasSubstr (path), HasSubstr ("another server")));
+            EXPECT_THAT (ErrorText (take_snapshot (connection)),
+                         AllOf (HasSubstr (path), HasSubstr ("another server")));
           }
         EXPECT_EQ (server.stop (), 0);
       }
@@ -451,8 +428,7 @@ TEST (DataFolder, withoutTheSnapshotOfAnImportIsRefused)
   gchar *snapshots[] = { const_cast<gchar *> ("snapshots"), nullptr };
   TpsRestoreArguments arguments = { snapshots, {} };
 
-  ASSERT_TRUE (server.start ());
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   EXPECT_EQ (ErrorCode (RawClient (server.address ())
                             .Call ("Durability:restore", fields_of<tps_restore_rpc> (&arguments))),
              0);

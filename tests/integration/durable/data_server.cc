@@ -21,6 +21,26 @@ new_folder ()
   return path;
 }
 
+Message
+create_table (RawClient &connection, const TpsTableSpec &spec)
+{
+  return connection.Call ("EmbeddingTable:create_table", fields_of<tps_create_table_rpc> (&spec));
+}
+
+Message
+drop_table (RawClient &connection, const char *name)
+{
+  auto *table = const_cast<gchar *> (name);
+
+  return connection.Call ("EmbeddingTable:drop_table", fields_of<tps_drop_table_rpc> (&table));
+}
+
+Message
+take_snapshot (RawClient &connection, gboolean is_incremental)
+{
+  return connection.Call ("Durability:snapshot", fields_of<tps_snapshot_rpc> (&is_incremental));
+}
+
 DataServer::DataServer (const std::string &folder, const std::vector<std::string> &flags,
                         const std::vector<std::string> &wrapper)
     : command_ (wrapper)
@@ -48,34 +68,34 @@ DataServer::describe ()
   return info;
 }
 
-/* Returns the phase, or -1 if the server has exited. */
-int
-DataServer::get_phase ()
-{
-  try
-    {
-      g_auto (TpsNodeInfo) info = describe ();
-
-      return info.has_durability ? info.durability.phase : 0;
-    }
-  catch (const std::exception &)
-    {
-      return -1;
-    }
-}
-
-void
+testing::AssertionResult
 DataServer::wait_until_live ()
 {
-  for (;;)
-    {
-      int phase = get_phase ();
+  int phase = 1; /* recovering */
 
-      if (phase == 2)
-        return;
-      ASSERT_EQ (phase, 1) << "recovering, or live: " << process_->ReadErrors ();
-      std::this_thread::yield ();
-    }
+  while (phase == 1)
+    try
+      {
+        g_auto (TpsNodeInfo) info = describe ();
+
+        phase = info.has_durability ? info.durability.phase : 0;
+        std::this_thread::yield ();
+      }
+    catch (const std::exception &)
+      {
+        phase = -1; /* the server has exited */
+      }
+  if (phase == 2)
+    return testing::AssertionSuccess ();
+  return testing::AssertionFailure () << "phase " << phase << ": " << process_->ReadErrors ();
+}
+
+testing::AssertionResult
+DataServer::serve ()
+{
+  if (!start ())
+    return testing::AssertionFailure () << process_->ReadErrors ();
+  return wait_until_live ();
 }
 
 void

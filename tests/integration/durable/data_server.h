@@ -4,10 +4,13 @@
 
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "plugin/wire/wire_durability.h"
 #include "plugin/wire/wire_embedding_table.h"
 #include "plugin/wire/wire_node.h"
 #include "plugin/wire/wire_parameter_server.h"
@@ -45,6 +48,11 @@ read_result (const Message &reply, Result *result)
          && tps_rpc_read_result (&rpc, &in, type, result, nullptr);
 }
 
+/* Make a call and return its reply. */
+Message create_table (RawClient &connection, const TpsTableSpec &spec);
+Message drop_table (RawClient &connection, const char *name);
+Message take_snapshot (RawClient &connection, gboolean is_incremental = FALSE);
+
 class DataServer
 {
 public:
@@ -55,8 +63,10 @@ public:
 
   /* Starts the process and waits until it listens. Returns false if the process exits instead. */
   bool start ();
-  /* Waits until the recovery has succeeded. */
-  void wait_until_live ();
+  /* Waits until the recovery has succeeded. A failure has the server's output. */
+  testing::AssertionResult wait_until_live ();
+  /* start() and wait_until_live() */
+  testing::AssertionResult serve ();
   /* Sends SIGKILL. */
   void kill ();
   /* Sends SIGTERM. Returns the exit code. */
@@ -77,8 +87,6 @@ public:
   }
 
 private:
-  int get_phase ();
-
   std::vector<std::string> command_;
   std::unique_ptr<ServerProcess> process_;
   std::string address_;

@@ -30,8 +30,7 @@ protected:
     folder_ = folder;
     server_.reset (new DataServer (
         folder, { "--enable-faults", "--fault=" + fault, "--services=EmbeddingTable" }));
-    ASSERT_TRUE (server_->start ()) << server_->process ().ReadErrors ();
-    server_->wait_until_live ();
+    ASSERT_TRUE (server_->serve ());
     RawClient connection (server_->address ());
     create_counts (connection, 4);
   }
@@ -41,8 +40,7 @@ protected:
   counts_after_restart ()
   {
     server_.reset (new DataServer (folder_));
-    EXPECT_TRUE (server_->start ());
-    server_->wait_until_live ();
+    EXPECT_TRUE (server_->serve ());
     RawClient connection (server_->address ());
     return read_counts (connection, 4);
   }
@@ -181,13 +179,11 @@ TEST_F (Faults, TheMarkerCannotBeWritten)
   server_.reset (
       new DataServer (folder_, { "--enable-faults", "--fault=write:fail,on=FORMAT,after=1",
                                  "--services=EmbeddingTable" }));
-  ASSERT_TRUE (server_->start ()) << server_->process ().ReadErrors ();
-  server_->wait_until_live ();
+  ASSERT_TRUE (server_->serve ());
   RawClient connection (server_->address ());
   for (int i = 0; i < 2; i++)
     {
-      Message reply = connection.Call ("EmbeddingTable:create_table",
-                                       fields_of<tps_create_table_rpc> (&spec.value));
+      Message reply = create_table (connection, spec.value);
       EXPECT_EQ (ErrorCode (reply), kUnavailable);
       EXPECT_THAT (ErrorText (reply), HasSubstr (folder_ + "/FORMAT"));
     }
@@ -219,18 +215,14 @@ TEST_F (Faults, AnImportFailsWithTheMarker)
 {
   gchar *snapshots[] = { const_cast<gchar *> ("snapshots"), nullptr };
   TpsRestoreArguments arguments = { snapshots, {} };
-  gboolean is_incremental = FALSE;
 
   start ("write:delay=0,on=nothing");
-  EXPECT_EQ (
-      ErrorCode (RawClient (server_->address ())
-                     .Call ("Durability:snapshot", fields_of<tps_snapshot_rpc> (&is_incremental))),
-      0);
+  RawClient first (server_->address ());
+  EXPECT_EQ (ErrorCode (take_snapshot (first)), 0);
   EXPECT_EQ (server_->stop (), 0);
   DataServer server (new_folder (), { "--enable-faults", "--fault=write:full,on=FORMAT,after=1",
                                       "--import-dir=" + folder_, "--services=EmbeddingTable" });
-  ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   Message reply = RawClient (server.address ())
                       .Call ("Durability:restore", fields_of<tps_restore_rpc> (&arguments));
   EXPECT_EQ (ErrorCode (reply), kResourceExhausted);
@@ -244,8 +236,7 @@ TEST_F (Faults, ADiskFailsAtTheEnd)
   const std::string folder = new_folder ();
   DataServer server (folder, { "--enable-faults", "--fault=write:fail,after=2,on=.log",
                                "--services=EmbeddingTable", "--durability=interval:60000" });
-  ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   {
     RawClient connection (server.address ());
     create_counts (connection, 4);
@@ -264,8 +255,7 @@ TEST_F (Faults, ADiskHangsAtTheEnd)
 {
   DataServer server (new_folder (), { "--enable-faults", "--fault=sync:delay=60000,after=2,on=.log",
                                       "--services=EmbeddingTable", "--durability=interval:60000" });
-  ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   {
     RawClient connection (server.address ());
     create_counts (connection, 4);
@@ -384,8 +374,7 @@ TEST_F (Faults, AStopThatHangsLosesNoAcknowledgedPush)
   server_.reset (
       new DataServer (folder_, { "--enable-faults", "--fault=write:delay=60000,on=snapshots",
                                  "--durability=interval:60000", "--log-file=" + log }));
-  ASSERT_TRUE (server_->start ()) << server_->process ().ReadErrors ();
-  server_->wait_until_live ();
+  ASSERT_TRUE (server_->serve ());
   RawClient connection (server_->address ()), other (server_->address ());
   gboolean is_incremental = FALSE;
   std::string events;

@@ -30,8 +30,7 @@ protected:
   {
     TpsClientOptions options = {};
 
-    EXPECT_TRUE (server_.start ());
-    server_.wait_until_live ();
+    EXPECT_TRUE (server_.serve ());
     options.address = unix_.c_str ();
     client_ = tps_client_new (&options, nullptr);
     RawClient connection (server_.address ());
@@ -110,8 +109,7 @@ TEST_F (CFollower, rowsHaveLsnsAndMayBeSet)
   EXPECT_TRUE (g_error_matches (error_, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
 
   server_.kill ();
-  ASSERT_TRUE (server_.start ());
-  server_.wait_until_live ();
+  ASSERT_TRUE (server_.serve ());
   RawClient again (server_.address ());
   EXPECT_THAT (read_counts (again, 4), ElementsAre (7, 9, 5, 9));
 }

@@ -115,8 +115,7 @@ TEST_F (Interval, LosesOnlyTheEnd)
       std::vector<std::unique_ptr<RawClient>> connections;
       std::vector<std::thread> threads;
 
-      ASSERT_TRUE (server.start ());
-      server.wait_until_live ();
+      ASSERT_TRUE (server.serve ());
       {
         RawClient connection (server.address ());
 
@@ -143,8 +142,7 @@ TEST_F (Interval, LosesOnlyTheEnd)
       for (std::thread &thread : threads)
         thread.join ();
 
-      ASSERT_TRUE (server.start ());
-      server.wait_until_live ();
+      ASSERT_TRUE (server.serve ());
       RawClient connection (server.address ());
       n_lost += check_lost (expected, read_counts (connection, kRows));
       /* A repeated push is applied only if it was lost. */
@@ -167,13 +165,6 @@ TEST_F (Interval, LosesOnlyTheEnd)
 class Catalogue : public testing::TestWithParam<std::tuple<const char *, int>>
 {
 protected:
-  void
-  start ()
-  {
-    ASSERT_TRUE (server_.start ()) << server_.process ().ReadErrors ();
-    server_.wait_until_live ();
-  }
-
   /* Sends SIGKILL and restarts the server. Returns the number of its tables. */
   guint
   count_tables_after_crash ()
@@ -181,7 +172,7 @@ protected:
     g_auto (TpsTableSpecs) tables = {};
 
     server_.kill ();
-    start ();
+    EXPECT_TRUE (server_.serve ());
     EXPECT_TRUE (read_result<tps_list_tables_rpc> (
         RawClient (server_.address ()).Call ("EmbeddingTable:list_tables"), &tables));
     return tables.n_specs;
@@ -194,19 +185,14 @@ protected:
 TEST_P (Catalogue, SurvivesACrash)
 {
   embedding_test::Spec spec ("t", 8, 4);
-  gchar *name = spec.value.name;
 
   spec.value.durability = static_cast<TpsDurability> (std::get<1> (GetParam ()));
-  start ();
-  ASSERT_EQ (ErrorCode (RawClient (server_.address ())
-                            .Call ("EmbeddingTable:create_table",
-                                   fields_of<tps_create_table_rpc> (&spec.value))),
-             0);
+  ASSERT_TRUE (server_.serve ());
+  RawClient creator (server_.address ());
+  ASSERT_EQ (ErrorCode (create_table (creator, spec.value)), 0);
   EXPECT_EQ (count_tables_after_crash (), 1u) << "an acknowledged creation";
-  ASSERT_EQ (
-      ErrorCode (RawClient (server_.address ())
-                     .Call ("EmbeddingTable:drop_table", fields_of<tps_drop_table_rpc> (&name))),
-      0);
+  RawClient dropper (server_.address ());
+  ASSERT_EQ (ErrorCode (drop_table (dropper, spec.value.name)), 0);
   EXPECT_EQ (count_tables_after_crash (), 0u) << "an acknowledged deletion";
 }
 

@@ -101,14 +101,11 @@ protected:
   make_durable (RawClient &connection)
   {
     const gint64 version = next_; /* updates up to next_ - 1 were acknowledged */
-    gboolean is_incremental = FALSE;
 
     switch (random_ () % 3)
       {
       case 0:
-        EXPECT_EQ (ErrorCode (connection.Call ("Durability:snapshot",
-                                               fields_of<tps_snapshot_rpc> (&is_incremental))),
-                   0);
+        EXPECT_EQ (ErrorCode (take_snapshot (connection)), 0);
         break;
       case 1:
         if (GetParam ().is ("none"))
@@ -196,8 +193,7 @@ protected:
   void
   start ()
   {
-    ASSERT_TRUE (server_->start ()) << server_->process ().ReadErrors ();
-    server_->wait_until_live ();
+    ASSERT_TRUE (server_->serve ());
   }
 
   /* Reads the recovered version, and sends the lost updates again. */
@@ -269,12 +265,10 @@ TEST (ModelWithAnInterval, KeepsItsBeginningAndItsEnd)
   ModelStory story (1);
   auto restart = [&server] {
     server.kill ();
-    ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
-    server.wait_until_live ();
+    ASSERT_TRUE (server.serve ());
   };
 
-  ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   {
     RawClient connection (server.address ());
     init_model (connection, story);
@@ -297,8 +291,7 @@ TEST (ModelWithoutDurability, IsRestoredFromTheLastSnapshot)
   ModelStory story (1);
   auto restart = [&server] {
     server.kill ();
-    ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
-    server.wait_until_live ();
+    ASSERT_TRUE (server.serve ());
   };
   auto update_until = [&] (gint64 last) {
     RawClient connection (server.address ());
@@ -309,8 +302,7 @@ TEST (ModelWithoutDurability, IsRestoredFromTheLastSnapshot)
   };
   for (int i = 0; i < 6; i++)
     story.next ();
-  ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   {
     RawClient connection (server.address ());
     init_model (connection, story);
@@ -319,14 +311,11 @@ TEST (ModelWithoutDurability, IsRestoredFromTheLastSnapshot)
   restart ();
   {
     RawClient connection (server.address ());
-    gboolean is_incremental = FALSE;
 
     EXPECT_EQ (get_model (connection).code, kNotFound) << "there was no snapshot";
     init_model (connection, story);
     update_until (3);
-    EXPECT_EQ (ErrorCode (connection.Call ("Durability:snapshot",
-                                           fields_of<tps_snapshot_rpc> (&is_incremental))),
-               0);
+    EXPECT_EQ (ErrorCode (take_snapshot (connection)), 0);
     update_until (6);
   }
   for (bool resets : { false, true })
@@ -360,8 +349,7 @@ TEST (ModelWithFewerTrainers, IsReplayed)
         std::vector<std::unique_ptr<RawClient>> trainers;
         Values newest;
 
-        ASSERT_TRUE (many.start ()) << many.process ().ReadErrors ();
-        many.wait_until_live ();
+        ASSERT_TRUE (many.serve ());
         for (gint32 trainer = 0; trainer < n_trainers; trainer++)
           trainers.push_back (std::make_unique<RawClient> (many.address ()));
         init_model (*trainers[0], story);
@@ -378,8 +366,7 @@ TEST (ModelWithFewerTrainers, IsReplayed)
         is_killed ? many.kill () : static_cast<void> (many.stop ());
         for (int i = 0; i < 3; i++) /* from the records, and from a snapshot */
           {
-            ASSERT_TRUE (one.start ()) << one.process ().ReadErrors ();
-            one.wait_until_live ();
+            ASSERT_TRUE (one.serve ());
             RawClient connection (one.address ());
             EXPECT_EQ (get_model (connection).values, newest) << n_trainers;
             EXPECT_EQ (update_model (connection, story, story.last ()).values, newest)

@@ -302,11 +302,8 @@ TEST_F (ModelRestart, TheClientGoesOn)
     }
   wait_for_calls (1);
 
-  gboolean is_incremental = FALSE;
-  EXPECT_EQ (
-      ErrorCode (RawClient (server->address ())
-                     .Call ("Durability:snapshot", fields_of<tps_snapshot_rpc> (&is_incremental))),
-      0);
+  RawClient operator_of (server->address ());
+  EXPECT_EQ (ErrorCode (take_snapshot (operator_of)), 0);
   server->kill ();
   ASSERT_TRUE (slow->start ()) << slow->process ().ReadErrors ();
   Message refused = RawClient (slow->address ()).Call ("ParameterServer:get_model");

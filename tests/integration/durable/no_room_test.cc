@@ -67,7 +67,7 @@ protected:
         kFewDescriptors);
     ASSERT_TRUE (server_->start ()) << server_->process ().ReadErrors ();
     http_ = server_->process ().ReadAddress ();
-    server_->wait_until_live ();
+    ASSERT_TRUE (server_->wait_until_live ());
     client_ = std::make_unique<RawClient> (server_->address ());
     create_counts (*client_, kRows);
   }
@@ -117,8 +117,7 @@ protected:
     EXPECT_EQ (code, 0) << "goes on by itself";
     server_->kill ();
     EXPECT_THAT (server_->process ().ReadErrors (), HasSubstr (remedy));
-    ASSERT_TRUE (server_->start ());
-    server_->wait_until_live ();
+    ASSERT_TRUE (server_->serve ());
     RawClient after (server_->address ());
     EXPECT_EQ (read_counts (after, kRows), std::vector<int> (kRows, n_counted + 1));
   }
@@ -148,10 +147,7 @@ TEST_F (NoRoom, IdlePeersLeaveDescriptorsToTheFilesAndToHttp)
     std::this_thread::yield ();
   for (int i = 1; i <= 6; i++)
     ASSERT_EQ (push_much (*client_, i), 0) << i;
-  gboolean is_incremental = FALSE;
-  EXPECT_EQ (ErrorCode (client_->Call ("Durability:snapshot",
-                                       fields_of<tps_snapshot_rpc> (&is_incremental))),
-             0);
+  EXPECT_EQ (ErrorCode (take_snapshot (*client_)), 0);
   EXPECT_EQ (read_counts (*client_, kRows), std::vector<int> ({ 0, 6 * 65536, 0, 0 }));
   EXPECT_TRUE (is_closed (*idle.back ())) << "peers beyond the limit are told at once";
   idle.clear ();
@@ -181,9 +177,7 @@ TEST_F (NoRoom, ALackOfDescriptorsPasses)
   const std::string remedy = "raise the limit of open files (ulimit -n)";
 
   expect_full_while (RLIMIT_NOFILE, 3, remedy, [&] {
-    gboolean is_incremental = FALSE;
-    Message reply = client_->Call ("Durability:snapshot",
-                                   fields_of<tps_snapshot_rpc> (&is_incremental));
+    Message reply = take_snapshot (*client_);
     EXPECT_EQ (ErrorCode (reply), kExhausted) << ErrorText (reply);
     EXPECT_THAT (ErrorText (reply), HasSubstr (remedy));
     EXPECT_GE (RetryAfterMs (reply), 0);

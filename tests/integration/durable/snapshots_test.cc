@@ -58,8 +58,7 @@ public:
   int
   create (const Spec &spec)
   {
-    return ErrorCode (connection_.Call ("EmbeddingTable:create_table",
-                                        fields_of<tps_create_table_rpc> (&spec.value)));
+    return ErrorCode (create_table (connection_, spec.value));
   }
 
   /* Pushes gradients that subtract 1 from each of the rows. */
@@ -108,8 +107,7 @@ public:
   int
   snapshot (gboolean is_incremental)
   {
-    return read (
-        connection_.Call ("Durability:snapshot", fields_of<tps_snapshot_rpc> (&is_incremental)));
+    return read (take_snapshot (connection_, is_incremental));
   }
 
   int
@@ -139,10 +137,7 @@ public:
   int
   drop (const char *name)
   {
-    auto *table = const_cast<gchar *> (name);
-
-    return ErrorCode (
-        connection_.Call ("EmbeddingTable:drop_table", fields_of<tps_drop_table_rpc> (&table)));
+    return ErrorCode (drop_table (connection_, name));
   }
 
   int code = 0;
@@ -186,8 +181,7 @@ TEST (Snapshots, areTakenCopiedAndRestored)
   Floats expected (kRows, -1);
 
   expected[7] = -2;
-  ASSERT_TRUE (server.start ());
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   {
     Caller caller (server);
 
@@ -202,8 +196,7 @@ TEST (Snapshots, areTakenCopiedAndRestored)
   server.kill ();
 
   DataServer copy (folder + "/second", { "--restore-from=" + folder + "/first" });
-  ASSERT_TRUE (copy.start ());
-  copy.wait_until_live ();
+  ASSERT_TRUE (copy.serve ());
   EXPECT_EQ (Caller (copy).rows (), expected);
   EXPECT_EQ (copy.stop (), 0);
 
@@ -211,12 +204,10 @@ TEST (Snapshots, areTakenCopiedAndRestored)
   EXPECT_EQ (Caller (without.ReadAddress ()).rows (), expected) << "there is no data directory";
 
   DataServer third (folder + "/third", { "--import-dir=" + folder, "--durability=interval:60000" });
-  ASSERT_TRUE (third.start ());
-  third.wait_until_live ();
+  ASSERT_TRUE (third.serve ());
   EXPECT_EQ (Caller (third).restore ({ "first" }), 0);
   third.kill ();
-  ASSERT_TRUE (third.start ());
-  third.wait_until_live ();
+  ASSERT_TRUE (third.serve ());
   {
     Caller caller (third);
 
@@ -224,8 +215,7 @@ TEST (Snapshots, areTakenCopiedAndRestored)
     caller.push ({ 0 });
   }
   third.kill ();
-  ASSERT_TRUE (third.start ());
-  third.wait_until_live ();
+  ASSERT_TRUE (third.serve ());
   expected[0] = -2;
   EXPECT_EQ (Caller (third).rows (), expected);
 }
@@ -257,8 +247,7 @@ TEST (Snapshots, withHugeNumbersAreRefused)
   DataServer server (folder + "/first", { "--ntrainer=1" });
   ModelStory story (1);
 
-  ASSERT_TRUE (server.start ());
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   {
     Caller caller (server);
     RawClient connection (server.address ());
@@ -290,8 +279,7 @@ TEST (Snapshots, withInvalidNumbersOfStepsAreNotImported)
   const std::string folder = new_folder ();
   DataServer server (folder + "/data", { "--import-dir=" + folder });
 
-  ASSERT_TRUE (server.start ());
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   Caller caller (server);
   for (const char *steps : { "9223372036854775807", "2305843009213693953", "-5", "abc", "", "1 " })
     {
@@ -322,8 +310,7 @@ TEST (Snapshots, areWrittenWithASmallLimitOfTheStack)
   DataServer server (new_folder (), { "--workers=2", "--io-threads=2" },
                      { "/bin/bash", "-c", "ulimit -s 64; exec \"$@\"", "bash" });
 
-  ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   {
     Caller caller (server);
 
@@ -357,12 +344,10 @@ TEST (Snapshots, areWrittenWhateverTheRemainsOfOthersContain)
   };
 
   write (other + "/file");
-  ASSERT_TRUE (server.start ());
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   server.kill ();
   make_remains ();
-  ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   Caller caller (server);
   ASSERT_EQ (caller.create (emb ()), 0);
   for (int i = 0; i < 3; i++)
@@ -384,12 +369,10 @@ TEST (Snapshots, thatAreIncompleteAreDeletedAtTheStart)
   const auto deadline = std::chrono::steady_clock::now () + std::chrono::seconds (30);
   DataServer server (folder);
 
-  ASSERT_TRUE (server.start ());
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   server.kill ();
   fs::create_directories (remains + "/sub");
-  ASSERT_TRUE (server.start ()) << server.process ().ReadErrors ();
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   while (fs::exists (remains) && std::chrono::steady_clock::now () < deadline)
     std::this_thread::yield ();
   EXPECT_FALSE (fs::exists (remains));
@@ -402,8 +385,7 @@ TEST (Snapshots, areWrittenWhenTheLogGrows)
   auto deadline = std::chrono::steady_clock::now () + std::chrono::seconds (60);
   std::string manifest;
 
-  ASSERT_TRUE (server.start ());
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   Caller caller (server);
   ASSERT_EQ (caller.create (emb ()), 0);
   for (int i = 0; i < 100; i++) /* of 12 KB each */
@@ -444,8 +426,7 @@ TEST (Imports, ofMoreRowsThanTheTableAreRefused)
   put_npy (folder + "/more.npy", kRows + 1, kDim);
   put_npy (folder + "/many.npy", n_many, 64);
   put_npy (folder + "/wide.npy", kRows, kDim + 1);
-  ASSERT_TRUE (server.start ());
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   Caller caller (server);
   EXPECT_EQ (caller.import (emb (), { "more.npy" }), -1);
   EXPECT_EQ (caller.code, kInvalid);
@@ -471,8 +452,7 @@ TEST (Imports, ofTheSameRowsFromTwoFilesAreRefused)
   for (int i = 1; i <= 2; i++)
     {
       DataServer server (folder + "/" + std::to_string (i));
-      ASSERT_TRUE (server.start ());
-      server.wait_until_live ();
+      ASSERT_TRUE (server.serve ());
       Caller caller (server);
       ASSERT_EQ (caller.create (emb ()), 0);
       for (int n = 0; n < i; n++)
@@ -482,8 +462,7 @@ TEST (Imports, ofTheSameRowsFromTwoFilesAreRefused)
   put_npy (folder + "/a.npy", kRows, kDim);
   put_npy (folder + "/b.npy", 1, kDim);
   DataServer server (folder + "/data", { "--import-dir=" + folder });
-  ASSERT_TRUE (server.start ());
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   Caller caller (server);
   EXPECT_EQ (caller.restore ({ "1", "2" }), -1);
   EXPECT_EQ (caller.code, kInvalid);
@@ -502,8 +481,7 @@ TEST (Imports, ofAFileOfAnotherSnapshotAreRefused)
   std::string files[2];
   DataServer server (folder + "/data", { "--import-dir=" + folder });
 
-  ASSERT_TRUE (server.start ());
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   Caller caller (server);
   ASSERT_EQ (caller.create (emb ()), 0);
   for (std::string &file : files)
@@ -559,8 +537,7 @@ TEST (Imports, ofWrongPathsNameThePathAndTheRemedy)
     { "/etc/passwd", kInvalid, "--import-dir" },
     { "../data/log/LOCK", kInvalid, "--import-dir" },
   };
-  ASSERT_TRUE (server.start ());
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   Caller caller (server);
   for (const auto &[path, code, text] : paths)
     for (bool is_import : { true, false })
@@ -608,8 +585,7 @@ TEST (Imports, countForTheTenantThatMakesThem)
   put_npy (folder + "/rows.npy", kRows, kDim);
   {
     DataServer rich (folder + "/rich", { rules ("rich", R"({"table_bytes":1000000})") });
-    ASSERT_TRUE (rich.start ());
-    rich.wait_until_live ();
+    ASSERT_TRUE (rich.serve ());
     Caller caller (rich);
     ASSERT_EQ (caller.create (large), 0);
     ASSERT_EQ (caller.snapshot (FALSE), 0);
@@ -617,8 +593,7 @@ TEST (Imports, countForTheTenantThatMakesThem)
   /* A table of 500 rows takes 12,000 bytes and a few more, so two of them fit. */
   DataServer server (folder + "/data",
                      { rules ("poor", R"({"table_bytes":32000})"), "--import-dir=" + folder });
-  ASSERT_TRUE (server.start ());
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   {
     Caller caller (server);
 
@@ -636,8 +611,7 @@ TEST (Imports, countForTheTenantThatMakesThem)
     EXPECT_EQ (caller.create (table ("c")), kExhausted);
   }
   server.kill ();
-  ASSERT_TRUE (server.start ());
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   Caller caller (server);
   EXPECT_EQ (caller.create (table ("c")), kExhausted);
   EXPECT_EQ (caller.import (table ("c"), { "rows.npy" }), -1);
@@ -662,8 +636,7 @@ TEST (Imports, areOfArraysOfNumPyToo)
       file.write (reinterpret_cast<const char *> (&value), sizeof value);
     }
   file.close ();
-  ASSERT_TRUE (server.start ());
-  server.wait_until_live ();
+  ASSERT_TRUE (server.serve ());
   Caller caller (server);
   EXPECT_EQ (caller.import (emb (), { "../rows.npy" }), -1);
   EXPECT_EQ (caller.import (emb (), { "rows.npy" }), 0);

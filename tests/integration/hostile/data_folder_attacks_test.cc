@@ -45,7 +45,7 @@ TEST_F (DataFolderAttacks, HugeTables)
           spec.value.initializer.kind = round % 2 == 0 ? TPS_INITIALIZER_ZEROS
                                                        : TPS_INITIALIZER_UNIFORM;
           spec.optimizer (TPS_OPTIMIZER_ADAM, 0.1);
-          EXPECT_THAT (CreateTable (client, spec), AnyOf (kInvalid, kExhausted))
+          EXPECT_THAT (ErrorCode (create_table (client, spec.value)), AnyOf (kInvalid, kExhausted))
               << size.rows << " x " << size.dim;
         }
   });
@@ -59,18 +59,21 @@ TEST_F (DataFolderAttacks, StormsOfTables)
       {
         const std::string name = "storm/" + std::to_string (number) + "/";
         for (int i = 0; i < 300; i++)
-          EXPECT_THAT (CreateTable (client, Spec (name + std::to_string (i), 1, 1)),
-                       AnyOf (0, kExhausted));
+          EXPECT_THAT (
+              ErrorCode (create_table (client, Spec (name + std::to_string (i), 1, 1).value)),
+              AnyOf (0, kExhausted));
         for (int i = 0; i < 300; i++)
-          EXPECT_THAT (DropTable (client, name + std::to_string (i)),
+          EXPECT_THAT (ErrorCode (drop_table (client, (name + std::to_string (i)).c_str ())),
                        AnyOf (0, kNotFound, kExhausted));
       }
     // The same name is used repeatedly. The push ids and files of its earlier tables must not
     // accumulate.
     for (int i = 0; i < 300; i++)
       {
-        EXPECT_THAT (CreateTable (client, Spec ("storm/again", 1000, 64)), AnyOf (0, kExhausted));
-        EXPECT_THAT (DropTable (client, "storm/again"), AnyOf (0, kNotFound, kExhausted));
+        EXPECT_THAT (ErrorCode (create_table (client, Spec ("storm/again", 1000, 64).value)),
+                     AnyOf (0, kExhausted));
+        EXPECT_THAT (ErrorCode (drop_table (client, "storm/again")),
+                     AnyOf (0, kNotFound, kExhausted));
       }
   });
 }
@@ -83,7 +86,7 @@ TEST_F (DataFolderAttacks, FiveThousandClientNames)
   {
     RawClient client (server_->address ());
     Spec spec = Spec ("names", 1, kCountDim).zeros ().optimizer (TPS_OPTIMIZER_SGD, 1);
-    ASSERT_EQ (CreateTable (client, spec), 0);
+    ASSERT_EQ (ErrorCode (create_table (client, spec.value)), 0);
   }
   Attack (2, [&] (RawClient &client, int number) {
     const std::string padding (200, 'x');
@@ -101,7 +104,7 @@ TEST_F (DataFolderAttacks, FiveThousandClientNames)
                                              fields_of<tps_apply_bag_gradients_rpc> (&arguments))),
                      AnyOf (0, kExhausted));
       }
-    EXPECT_THAT (TakeSnapshot (client, number), AnyOf (0, kExhausted));
+    EXPECT_THAT (ErrorCode (take_snapshot (client, number)), AnyOf (0, kExhausted));
   });
 }
 
@@ -156,11 +159,11 @@ TEST_F (DataFolderAttacks, SnapshotsAndRestoresInALoop)
 {
   {
     RawClient client (server_->address ());
-    ASSERT_EQ (CreateTable (client, Spec ("emb", 20000, 16).normal (1)), 0);
-    ASSERT_EQ (TakeSnapshot (client, FALSE), 0);
+    ASSERT_EQ (ErrorCode (create_table (client, Spec ("emb", 20000, 16).normal (1).value)), 0);
+    ASSERT_EQ (ErrorCode (take_snapshot (client)), 0);
     std::filesystem::copy (folder_ + "/data/snapshots", folder_ + "/imports/copy",
                            std::filesystem::copy_options::recursive);
-    ASSERT_EQ (DropTable (client, "emb"), 0);
+    ASSERT_EQ (ErrorCode (drop_table (client, "emb")), 0);
   }
   const std::string snapshot = "copy/"
                                + std::filesystem::directory_iterator (folder_ + "/imports/copy")
@@ -173,7 +176,7 @@ TEST_F (DataFolderAttacks, SnapshotsAndRestoresInALoop)
         {
         case 0:
         case 1:
-          EXPECT_THAT (TakeSnapshot (client, number), AnyOf (0, kExhausted));
+          EXPECT_THAT (ErrorCode (take_snapshot (client, number)), AnyOf (0, kExhausted));
           break;
         case 2:
           // Restores all tables of a snapshot. One of them exists.
@@ -252,12 +255,11 @@ TEST_F (DataFolderAttacks, AFullDisk)
   server_ = std::make_unique<DataServer> (
       folder_ + "/small/data",
       std::vector<std::string> { "--log-level=error", "--workers=2", "--snapshot-log-mib=0" });
-  ASSERT_TRUE (server_->start ()) << server_->process ().ReadErrors ();
-  server_->wait_until_live ();
+  ASSERT_TRUE (server_->serve ());
   RawClient client (server_->address ()), honest (server_->address ());
   create_counts (honest, kRows);
   PushOnce (honest);
-  ASSERT_EQ (CreateTable (client, Spec ("fill", 1, kCountDim).zeros ()), 0);
+  ASSERT_EQ (ErrorCode (create_table (client, Spec ("fill", 1, kCountDim).zeros ().value)), 0);
   // An admitted push waits until there is room for its record. Later pushes are refused.
   std::atomic<bool> is_over { false };
   std::thread attacker ([&] {
@@ -269,7 +271,7 @@ TEST_F (DataFolderAttacks, AFullDisk)
   for (int i = 0; i < 20; i++)
     {
       EXPECT_EQ (PushMuch (client), kExhausted);
-      EXPECT_EQ (CreateTable (client, Spec ("more", 1, 1)), kExhausted);
+      EXPECT_EQ (ErrorCode (create_table (client, Spec ("more", 1, 1).value)), kExhausted);
       EXPECT_EQ (read_counts (honest, kRows), std::vector<int> (kRows, n_pushed_));
     }
   is_over = true;
@@ -278,8 +280,7 @@ TEST_F (DataFolderAttacks, AFullDisk)
   PushOnce (honest); // the server must continue by itself
   ExpectCounts ();
   server_->kill ();
-  ASSERT_TRUE (server_->start ()) << server_->process ().ReadErrors ();
-  server_->wait_until_live ();
+  ASSERT_TRUE (server_->serve ());
   ExpectCounts ();
   EXPECT_EQ (server_->stop (), 0);
   server_.reset ();

@@ -53,21 +53,6 @@ FolderBytes (const std::string &folder)
   return n_bytes;
 }
 
-inline int
-CreateTable (RawClient &client, const Spec &spec)
-{
-  return ErrorCode (
-      client.Call ("EmbeddingTable:create_table", fields_of<tps_create_table_rpc> (&spec.value)));
-}
-
-inline int
-DropTable (RawClient &client, const std::string &name)
-{
-  auto *text = const_cast<gchar *> (name.c_str ());
-  return ErrorCode (
-      client.Call ("EmbeddingTable:drop_table", fields_of<tps_drop_table_rpc> (&text)));
-}
-
 inline Message
 ImportTable (RawClient &client, const Spec &spec, const std::vector<std::string> &paths,
              const char *tensor = "")
@@ -103,13 +88,6 @@ Insist (const std::function<Message ()> &call)
   return ErrorCode (reply);
 }
 
-inline int
-TakeSnapshot (RawClient &client, gboolean is_incremental)
-{
-  return ErrorCode (
-      client.Call ("Durability:snapshot", fields_of<tps_snapshot_rpc> (&is_incremental)));
-}
-
 class DataFolderTest : public testing::Test
 {
 protected:
@@ -134,8 +112,7 @@ protected:
     if (group_.WhyNot ().empty ())
       wrapper = { "tests/integration/memory_limit/in_group.sh", group_.Procs () };
     server_ = std::make_unique<DataServer> (folder_ + "/data", flags, wrapper);
-    ASSERT_TRUE (server_->start ()) << server_->process ().ReadErrors ();
-    server_->wait_until_live ();
+    ASSERT_TRUE (server_->serve ());
     RawClient client (server_->address ());
     create_counts (client, kRows);
   }
@@ -149,8 +126,7 @@ protected:
     ExpectCounts ();
     ExpectFewFiles ();
     server_->kill ();
-    ASSERT_TRUE (server_->start ()) << server_->process ().ReadErrors ();
-    server_->wait_until_live ();
+    ASSERT_TRUE (server_->serve ());
     ExpectCounts ();
     EXPECT_EQ (server_->stop (), 0) << server_->process ().ReadErrors ();
     RecordProperty ("peak_mib", static_cast<int> (group_.Peak () / kMiB));
@@ -171,12 +147,7 @@ protected:
   ExpectFewFiles ()
   {
     RawClient client (server_->address ());
-    gboolean is_incremental = FALSE;
-    EXPECT_EQ (Insist ([&] {
-                 return client.Call ("Durability:snapshot",
-                                     fields_of<tps_snapshot_rpc> (&is_incremental));
-               }),
-               0);
+    EXPECT_EQ (Insist ([&] { return take_snapshot (client); }), 0);
     EXPECT_LE (FolderBytes (folder_ + "/data"), kMaxRestMiB * kMiB);
   }
 

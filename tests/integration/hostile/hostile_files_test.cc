@@ -195,13 +195,14 @@ TEST_F (HostileFiles, NamesOfTablesThatLookLikePaths)
 {
   RawClient client (server_->address ());
   for (const char *name : { "../../evil", "..", "/etc/evil", "a/../../evil", "manifest.json" })
-    EXPECT_EQ (CreateTable (client, Spec (name, 4, 2)), 0) << name;
+    EXPECT_EQ (ErrorCode (create_table (client, Spec (name, 4, 2).value)), 0) << name;
   for (const char *name : { "", "a\nb", "a b", "\xff" })
-    EXPECT_EQ (CreateTable (client, Spec (name, 4, 2)), kInvalid) << name;
-  EXPECT_EQ (CreateTable (client, Spec (std::string (256, 'n'), 4, 2)), kInvalid);
+    EXPECT_EQ (ErrorCode (create_table (client, Spec (name, 4, 2).value)), kInvalid) << name;
+  EXPECT_EQ (ErrorCode (create_table (client, Spec (std::string (256, 'n'), 4, 2).value)),
+             kInvalid);
   const std::set<std::string> before = FilesIn (folder_ + "/imports");
   Attack (1, [] (RawClient &attacker, int) {
-    EXPECT_THAT (TakeSnapshot (attacker, FALSE), AnyOf (0, kExhausted));
+    EXPECT_THAT (ErrorCode (take_snapshot (attacker)), AnyOf (0, kExhausted));
   });
   EXPECT_EQ (FilesIn (folder_ + "/imports"), before);
   for (const auto &entry : std::filesystem::directory_iterator (folder_))
