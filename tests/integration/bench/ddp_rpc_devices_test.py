@@ -49,17 +49,6 @@ class DdpRpcDevices(launcher.TestCase):
             with self.subTest(flags=flags):
                 self.assertEqual(expected, self.digest(*wide, *flags))
 
-    def outline(self, *flags):
-        """The subject of each line of the report. The width of tables depends on their figures, so
-        frames are left out."""
-        lines = self.run_well("--smoke", *flags).stdout.splitlines()
-        return [line.split("|")[1].strip() if line[0] == "|" else line.split()[0]
-                for line in lines if line.strip() and line[0] != "+"]
-
-    def test_the_report_is_that_of_the_cpu(self):
-        self.assertEqual(self.outline(),
-                         self.outline("--trainer-device=cuda", "--table-device=cuda"))
-
 
 if __name__ == "__main__":
     junit.main()

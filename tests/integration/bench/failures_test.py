@@ -113,27 +113,11 @@ class Failures(launcher.TestCase):
 class Peers(launcher.TestCase):
     """A missing interpreter of a peer must not look like a failed run of ours."""
 
-    def test_a_python_that_is_not_there(self):
-        self.assert_refused(self.run_world("--smoke", "--peer=pytorch",
-                                           THRIFTPS_PYTHON="/nonexistent/python"),
-                            "peer pytorch", "/nonexistent/python", "No such file", code=1)
-
     def test_a_python_that_fails(self):
         self.assert_refused(self.run_world("--smoke", "--peer=pytorch",
                                            THRIFTPS_PYTHON="/bin/false"),
                             "peer pytorch", "ended with status 1", "/bin/false", "python3-torch",
                             code=1)
-
-    def test_a_python_that_says_something_else(self):
-        cache = os.path.join(self.folder, "cache")
-        installed = os.path.join(cache, "thriftps-peers", "bin")
-        os.makedirs(installed)
-        os.symlink("/bin/false", os.path.join(installed, "python"))
-        self.assert_refused(self.run_world("--smoke", "--peer=pytorch", XDG_CACHE_HOME=cache),
-                            installed + "/python runs it", code=1)
-        self.assert_refused(self.run_world("--smoke", "--peer=pytorch",
-                                           THRIFTPS_PYTHON="/bin/echo"), "the peer did not print",
-                            "JSON", code=1)
 
     def test_ctrl_c_while_a_peer_starts(self):
         script = self.write("sleeper", "#!/bin/sh\nexec sleep 1000\n")

@@ -152,11 +152,6 @@ class PartitionByTrainers(launcher.TestCase):
         self.assertEqual(found[0], found[1])
         self.assertEqual(found[2], found[3])
 
-    def test_the_report_says_so(self):
-        text = self.run_well(*WORK, "--partition=trainers", "--nserver=2").stdout
-        self.assertRegex(text.splitlines()[-1],
-                         r"^parameters \(xxh3-128\): trainer0 \w{32}, trainer1 \w{32}$")
-
     def test_no_shared_memory_reaches_all_reduce(self):
         for flags, shares in (((), True), (("--no-shared-memory",), False)):
             with self.subTest(flags=flags):

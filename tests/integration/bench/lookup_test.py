@@ -114,10 +114,6 @@ class Lookup(launcher.TestCase):
         self.assertEqual([figure["name"] for figure in output["figures"]], ALL)
         self.assertEqual((output["flags"]["ids"], output["flags"]["exponent"]), ("zipf", "1.2"))
 
-    def test_one_part(self):
-        self.assertEqual([figure["name"] for figure in self.measure("--only=remote")["figures"]],
-                         REMOTE)
-
     def test_pushes_reach_the_table_of_any_server_that_is_named(self):
         server = os.path.abspath(os.environ["THRIFTPS_SERVER"])
         self.assertEqual([figure["name"] for figure in self.measure(

@@ -5,7 +5,6 @@ JSON."""
 import json
 import math
 import os
-import re
 import signal
 
 import junit
@@ -24,21 +23,6 @@ class OneRun(launcher.TestCase):
         self.output = self.run_to_json(*FLAGS)
         self.result = self.run_well(*FLAGS)
         self.tables = report.read_report(self.result.stdout)
-
-    def test_says_what_it_will_do_first(self):
-        first, second, empty = self.result.stdout.split("\n")[:3]
-        self.assertTrue(first.startswith("parameter_server: ntrainer=2 "), first)
-        for part in ("nserver=1", "server=AverageParameterServer", "ddp-hook=rpc_hook",
-                     "batch-size=4", "seed=0"):
-            self.assertIn(" " + part + " ", first)
-        self.assertRegex(second, r"^host: .*cores.*; one BLAS thread a role; tensors through Unix "
-                                 r"sockets and shared memory$")
-        self.assertEqual(empty, "")
-        self.assertIn("\nbenchmark warmup done\n\n", self.result.stdout)
-
-    def test_titles_come_in_the_originals_order(self):
-        self.assertEqual([title for title, _, _ in self.tables],
-                         ["trainer=0", "trainer=1", "all trainer", "server=2", "all server"])
 
     def test_tables_have_all_names_sorted_and_all_columns(self):
         for title, columns, rows in self.tables:
@@ -94,22 +78,8 @@ class OneRun(launcher.TestCase):
         for name in report.SERVER_NAMES:
             self.assertEqual(figures["server=2/" + name]["n"], 2 * N_STEPS)
 
-    def test_parts_take_no_longer_than_the_whole(self):
-        samples = {name: figure["samples"] for name, figure in report.figures(self.output).items()}
-        for step, forward, backward in zip(*(samples["trainer=0/" + name] for name in (
-                "batch_level_metric,batch_all", "forward_metric,forward_pass",
-                "backward_metric,backward"))):
-            self.assertLessEqual(forward + backward, step)
-
 
 class Shapes(launcher.TestCase):
-
-    def test_every_fifth_epoch_is_announced_in_warm_up_and_pass(self):
-        lines = self.run_well("--smoke", "--epochs=11", "--repeats=2").stdout.splitlines()
-        told = [line for line in lines if line.startswith("train epoch=")
-                or line == "benchmark warmup done"]
-        epochs = ["train epoch=0", "train epoch=5", "train epoch=10"]
-        self.assertEqual(told, [*epochs, "benchmark warmup done", *epochs, *epochs])
 
     def test_json_and_head_have_seeds_paths_and_the_real_port(self):
         models = self.write("models.json", json.dumps({"DummyModelSmall": {
@@ -133,17 +103,6 @@ class Shapes(launcher.TestCase):
         self.assertEqual(found[0], found[1])
         self.assertNotEqual(found[0], found[2])
 
-    def test_one_sample_has_no_deviation(self):
-        tables = report.read_report(self.run_well("--smoke").stdout)  # one step for each trainer
-        for name, numbers in tables[0][2].items():
-            with self.subTest(name=name):
-                self.assertEqual(numbers[3:5], [None, None])
-
-    def test_without_servers_there_are_no_tables_of_servers(self):
-        text = self.run_well("--smoke", "--ddp-hook=allreduce_hook", "--nserver=0").stdout
-        self.assertEqual([title for title, _, _ in report.read_report(text)],
-                         ["trainer=0", "trainer=1", "all trainer"])
-
     def test_servers_are_numbered_by_their_global_rank(self):
         text = self.run_well("--smoke", "--ntrainer=3", "--nserver=2", "--batch-size=8").stdout
         self.assertEqual([title for title, _, _ in report.read_report(text) if "server" in title],
@@ -161,14 +120,6 @@ class Shapes(launcher.TestCase):
         # Every pass must start with the initial model.
         self.assertEqual(len(set(figures["trainer=1/loss"]["samples"])), 1)
 
-    def test_underscores_are_as_good_as_dashes(self):
-        output = self.run_to_json("--smoke", "--batch_size=16", "--ddp_hook", "sparse_rpc_hook",
-                                  "--rpc_timeout=9", "--filestore=/tmp/not_used", "--torch_seed=1",
-                                  "--cuda_seed=2")
-        self.assertEqual([output["flags"][name]
-                          for name in ("batch-size", "ddp-hook", "rpc-timeout")],
-                         ["16", "sparse_rpc_hook", "9"])
-
     def test_files_go_where_the_user_stood(self):
         os.mkdir(os.path.join(self.folder, "stood"))
         self.run_well("--smoke", "--json=out.json",
@@ -184,28 +135,6 @@ class Shapes(launcher.TestCase):
         result = run.finish()
         self.assertNotIn("\033", result.stdout + result.stderr)
         self.assertNotIn("\r", result.stdout + result.stderr)
-
-
-class Words(launcher.TestCase):
-    """--help and --version start nothing."""
-
-    FLAGS = """master-addr master-port trainer ntrainer ncudatrainer filestore server nserver
-    ncudaserver rpc-timeout backend epochs batch-size data model data-config-path model-config-path
-    server-config-path trainer-config-path torch-seed cuda-seed preprocess-data create-criterion
-    create-ddp-model hook-state ddp-hook iteration-step learning-rate seed reduce compress partition
-    transport json smoke peer rank world-size job master-rank bind port-range""".split()
-
-    def test_help_names_every_flag(self):
-        text = self.run_well("--help", LC_ALL="C").stdout
-        for flag in self.FLAGS:
-            self.assertTrue(re.search(r"^  --%s\b" % flag, text, re.MULTILINE), flag)
-        self.assertTrue(text.isascii())
-        self.assertIn("[OPTION...]", text)
-        self.assertEqual(self.run_well("--help", LC_ALL="C.UTF-8").stdout, text)
-
-    def test_version_is_a_line(self):
-        self.assertRegex(self.run_well("--version").stdout,
-                         r"^parameter_server \(ThriftPS\) \d+\.\d+\.\d+\n$")
 
 
 if __name__ == "__main__":

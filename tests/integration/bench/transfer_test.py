@@ -136,20 +136,6 @@ class Transfer(launcher.TestCase):
             with self.subTest(flag=flag):
                 self.assert_bad_flag(flag, word=word)
 
-    def test_small_calls_where_there_are_none_are_a_line(self):
-        for flag in ("--idle=5", "--seconds=2"):
-            for alone in ("--transport=shm", "--system=raw"):
-                with self.subTest(flag=flag, alone=alone):
-                    self.assert_bad_flag(flag, alone, word=flag + ": expected ThriftPS over TCP")
-
-    def test_it_says_at_its_start_how_long_it_takes(self):
-        run = self.start("--peers", "--repeats=100")
-        first = launcher.eventually(run.progress, "a line of progress")
-        self.assertRegex(first, r"^transfer: takes about (\d+ h )?\d+ min")
-        run.signal(signal.SIGINT)
-        self.assertEqual(run.finish().code, 130)
-        self.assert_nothing_left(run)
-
     def test_ctrl_c(self):
         self.check_interrupt("--repeats=1000", n_processes=1)
 
