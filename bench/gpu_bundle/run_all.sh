@@ -5,7 +5,7 @@
 #   ./run_all.sh [--out=FOLDER] 1|2|3|4|all|PART...
 #   ./run_all.sh --compare FOLDER
 #
-#   1  identity conformance tables cuda_ipc huge_arrays push_launches device_ops
+#   1  identity conformance tables cuda_ipc huge_arrays device_ops
 #   2  pytorch nccl                                    (compared with PyTorch; one rank and two)
 #   3  cuda_rpc lookup ddp_rpc parameter_server        (on the CPU and on the GPU)
 #   4  sanitizer profile                               (compute-sanitizer, Nsight Compute)
@@ -28,7 +28,7 @@ esac
 cd "$(dirname "$self")" || exit 2
 [ -n "$compared" ] || [ -n "${out:-}" ] || { mkdir -p out && out=$PWD/out; } || exit 2
 
-PARTS_OF=('' 'identity conformance tables cuda_ipc huge_arrays push_launches device_ops'
+PARTS_OF=('' 'identity conformance tables cuda_ipc huge_arrays device_ops'
   'pytorch nccl' 'cuda_rpc lookup ddp_rpc parameter_server' 'sanitizer profile')
 LIMIT_S=525  # of a stage; the first stage includes the start of this script
 RUN_S=150    # of a single command, which may hang
@@ -365,13 +365,6 @@ part_huge_arrays () {
 
 part_device_ops () {
   cases device_ops operations note_operation "$OPERATIONS_S" ./bin/device_ops --device=cuda:0 "${size[@]}"
-}
-
-# The kernels of small pushes, and their times.
-part_push_launches () {
-  local limit_s=60
-  run push_launches cuda:0 ./bin/push_launches &&
-    sed -n 's/^\(push of [^:]*\): \(.*\)$/\1|\2/p' "$scratch/said" | note_figures push_launches ''
 }
 
 # -- stage 2 --

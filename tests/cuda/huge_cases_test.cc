@@ -44,17 +44,6 @@ TEST (HugeCases, NeedTheMemoryThatTheyAllocate)
         }
 }
 
-TEST (HugeCases, AllFitACardOf80GbAnd100GiBOfTheHost)
-{
-  for (const Case &one : kCases)
-    {
-      Need need = one.need (one.n);
-
-      EXPECT_NE (place_inputs (need, { 76 * kGiB, 100 * kGiB }), NOWHERE)
-          << one.name << ": " << need.device << " + " << need.inputs;
-    }
-}
-
 TEST (HugeCases, InputsAreOnTheDeviceIfTheyFitThere)
 {
   const Need need = { 10 * kGiB, 4 * kGiB };
@@ -64,26 +53,6 @@ TEST (HugeCases, InputsAreOnTheDeviceIfTheyFitThere)
              IN_HOST_MEMORY);
   EXPECT_EQ (place_inputs (need, { 14 * kGiB + kReserve - 1, 4 * kGiB + kReserve - 1 }), NOWHERE);
   EXPECT_EQ (place_inputs (need, { 10 * kGiB + kReserve - 1, 100 * kGiB }), NOWHERE);
-}
-
-TEST (HugeCases, AnErrorEndsACaseAndReleasesItsMemory)
-{
-  for (const Case &one : kCases)
-    for (const char *function : { "cudaMalloc", "launch", "cudaMemcpyAsync" })
-      {
-        int n_wrong = 0;
-
-        fake_cuda_reset ();
-        fake_cuda_fail (function, cudaErrorMemoryAllocation, false);
-        {
-          Memory memory (ON_DEVICE);
-
-          EXPECT_NE (one.run (&memory, kBagRows, &n_wrong), cudaSuccess)
-              << one.name << " " << function;
-        }
-        cudaGetLastError ();
-        EXPECT_EQ (fake_cuda_get_bytes (cudaMemoryTypeDevice), 0u) << one.name << " " << function;
-      }
 }
 
 } // namespace

@@ -205,10 +205,6 @@ expect 'a folder without results is refused' [ $? -eq 2 ]
 expect 'and nothing is written' [ ! -e thriftps_gpu/out ]
 fake thriftps_gpu/bin/device_ops <<<'exit 0'
 
-fake thriftps_gpu/bin/push_launches <<<'exit 0'
-run_all --out=silent push_launches >/dev/null &
-expect 'a command without output may pass' wait $!
-
 # -- gVisor --
 
 fake tools/dmesg <<<"echo '[    0.000000] Starting gVisor...'"
