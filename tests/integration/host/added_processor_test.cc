@@ -3,10 +3,8 @@
 /* Tests a host's generated processor that TpsServer serves next to the project's services. */
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <condition_variable>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -33,12 +31,6 @@ using wire::Protocol;
 using wire::Value;
 
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-const bool kSanitized = true;
-#else
-const bool kSanitized = false;
-#endif
 
 /* Kinds of TApplicationException. */
 const int kUnknownMethod = 1;
@@ -441,44 +433,6 @@ TEST_P (AddedProcessor, OutlivesTheServerInARunningCall)
   EXPECT_FALSE (tps_server_stop (server_));
   g_clear_object (&server_);
   gate_.Open ();
-}
-
-size_t
-ResidentBytes ()
-{
-  size_t n_pages = 0;
-  FILE *file = fopen ("/proc/self/statm", "r");
-  if (file == nullptr || fscanf (file, "%*u %zu", &n_pages) != 1)
-    ADD_FAILURE () << "cannot read statm";
-  if (file != nullptr)
-    fclose (file);
-  return n_pages * static_cast<size_t> (sysconf (_SC_PAGESIZE));
-}
-
-/* Without repairs, the library and generated code leak 136 bytes per call. */
-TEST_P (AddedProcessor, LeaksNothing)
-{
-  const int n_warm = kSanitized ? 50 : 5000;
-  const int n_calls = kSanitized ? 500 : 30000;
-  size_t before = 0, after = SIZE_MAX;
-  int seqid = 0;
-  Start ();
-  auto peer = Connect ();
-  /* A leak would be visible in every round. Other growth, such as that of threads' heaps, comes to
-   * an end. */
-  for (int round = 0; round < 3 && after >= before + (1600u << 10); round++)
-    {
-      for (int i = round == 0 ? -n_warm : 0; i < n_calls; i++)
-        {
-          if (i == 0)
-            before = ResidentBytes ();
-          Answer answer = peer->call ("Journal:echo", wire::structure ({ { 1, Entry ("a") } }),
-                                      seqid++);
-          ASSERT_TRUE (answer.message && answer.message->kind == wire::Reply) << answer.why;
-        }
-      after = kSanitized ? before : ResidentBytes ();
-    }
-  EXPECT_LT (after, before + (1600u << 10));
 }
 
 } // namespace

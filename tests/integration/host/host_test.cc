@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "tests/integration/host/host_fixture.h"
-#include "tests/integration/host/stock_client.h"
 
 using wire::Answer;
 using wire::Message;
@@ -63,18 +62,6 @@ elements_of (const Answer &answer)
   memcpy (elements.data (), data->text.data (), data->text.size ());
   return elements;
 }
-
-class Types : public testing::Environment
-{
-public:
-  void
-  SetUp () override
-  {
-    stock_client_register_types ();
-  }
-};
-
-const testing::Environment *const kTypes = testing::AddGlobalTestEnvironment (new Types);
 
 INSTANTIATE_TEST_SUITE_P (All, Host, testing::ValuesIn (kVariants),
                           [] (const auto &variant) { return std::string (variant.param.name); });
@@ -255,68 +242,6 @@ TEST_P (Host, UnknownNamesAreAnswered)
       EXPECT_EQ (answer.message->kind, wire::Exception) << name;
       EXPECT_EQ (answer.message->body.find (2)->number, 1) << name;
     }
-}
-
-/* ---- generated clients ---------------------------------------------------------------------- */
-
-struct FreeStockClient
-{
-  void
-  operator() (StockClient *client) const
-  {
-    stock_client_free (client);
-  }
-};
-
-TEST_P (Host, GeneratedClientsAverageAndPing)
-{
-  const int n_trainers = 3;
-  std::vector<std::thread> trainers;
-  std::vector<std::vector<float>> averages (n_trainers, std::vector<float> (3000));
-  start ({ "--ntrainer=3" });
-  auto port = static_cast<guint16> (std::stoi (process_->address ()));
-  bool compact = GetParam ().protocol == Protocol::Compact;
-  std::vector<std::unique_ptr<StockClient, FreeStockClient>> clients;
-  for (int i = 0; i < n_trainers; i++)
-    {
-      g_autofree gchar *message = nullptr;
-      float nothing = 0;
-      clients.emplace_back (stock_client_new (port, GetParam ().framed, compact));
-      EXPECT_EQ (stock_client_average (clients[i].get (), 99, 0, &nothing, 1, &nothing, &message),
-                 1);
-      EXPECT_NE (std::string (message).find ("trainer"), std::string::npos);
-      g_autofree gchar *pong = stock_client_ping (clients[i].get (), "hello");
-      EXPECT_STREQ (pong, "hello");
-    }
-  for (int i = 0; i < n_trainers; i++)
-    trainers.emplace_back ([&, i] {
-      std::vector<float> mine (3000, static_cast<float> (i));
-      for (int batch = 0; batch < 5; batch++)
-        {
-          gchar *message = nullptr;
-          EXPECT_EQ (stock_client_average (clients[i].get (), i, batch, mine.data (), 3000,
-                                           averages[i].data (), &message),
-                     0)
-              << (message != nullptr ? message : "");
-          g_free (message);
-        }
-    });
-  for (auto &trainer : trainers)
-    trainer.join ();
-  for (const auto &average : averages)
-    EXPECT_EQ (average, std::vector<float> (3000, 1.0f));
-}
-
-TEST_P (Host, GeneratedClientIsRefusedAWaitInASimpleServer)
-{
-  start ({ "--simple", "--ntrainer=2" });
-  std::unique_ptr<StockClient, FreeStockClient> client (
-      stock_client_new (static_cast<guint16> (std::stoi (process_->address ())), GetParam ().framed,
-                        GetParam ().protocol == Protocol::Compact));
-  g_autofree gchar *message = nullptr;
-  float one = 1;
-  EXPECT_EQ (stock_client_average (client.get (), 0, 0, &one, 1, &one, &message), 8);
-  EXPECT_NE (std::string (message != nullptr ? message : "").find ("wait"), std::string::npos);
 }
 
 /* ---- leaks ---------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Thrift messages as values. The writer and the strict reader share no code with the project. */
+/* Thrift messages as values. The C++ library of Thrift writes and reads them; it shares no code
+ * with the project. */
 
 #pragma once
 
@@ -105,8 +106,7 @@ struct Malformed : std::runtime_error
   using std::runtime_error::runtime_error;
 };
 
-/* Reads one message from the start of `bytes`. Stores its length in `*n_bytes`. Every byte must be
- * valid in the protocol. */
+/* Reads one message from the start of `bytes`. Stores its length in `*n_bytes`. */
 Message decode (Protocol protocol, const std::string &bytes, size_t *n_bytes);
 
 } // namespace wire
