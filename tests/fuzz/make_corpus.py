@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Writes the first files of the fuzzers' corpora.
+"""Writes the first files of the corpora scan and wire.
 
     tests/fuzz/make_corpus.py tests/fuzz/corpus
 
-They are well-formed messages of python3-thrift, .npy files, and records of TLS (tls_corpus.py).
-Inputs that the fuzzers found are added to the same folders with -merge=1.
+They are well-formed messages of python3-thrift. Inputs that the fuzzers found are added to the same
+folders with -merge=1.
 """
 
 import os
@@ -16,7 +16,6 @@ sys.path.insert(0,
                 os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "plugin", "frame"))
 from make_vectors import (BOOL, DOUBLE, I32, I64, LIST, MESSAGES, STRING, STRUCT, TBinaryProtocol,
                           TCompactProtocol, TMessageType, message_bytes)
-import tls_corpus
 
 
 def tensor(dtype, shape, data):
@@ -117,66 +116,6 @@ WIRE = {
 }
 
 
-ARRAY = "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 2), }"
-ELEMENTS = struct.pack("<8f", *range(8))
-
-DICTIONARIES = {
-    "half": ARRAY.replace("f4", "f2"),
-    "double": ARRAY.replace("f4", "f8"),
-    "fortran": ARRAY.replace("False", "True"),
-    "vector": ARRAY.replace("(4, 2)", "(8,)"),
-    "scalar": ARRAY.replace("(4, 2)", "()"),
-    "many_dims": ARRAY.replace("(4, 2)", "(" + "1, " * 40 + ")"),
-    "overflow": ARRAY.replace("(4, 2)", "(4294967296, 4294967296, 0)"),
-    "huge_dim": ARRAY.replace("(4, 2)", "(99999999999999999999999, 2)"),
-    "no_brace": "descr",
-    "open_shape": ARRAY.replace("), }", ""),
-}
-
-
-def npy(text, elements, version=1):
-    length = struct.pack("<H" if version == 1 else "<I", len(text))
-    return b"\x93NUMPY" + bytes([version, 0]) + length + text.encode() + elements
-
-
-def write_npy(folder):
-    write(folder, "file_v1", b"f" + npy(ARRAY + " " * 20 + "\n", ELEMENTS))
-    write(folder, "file_v2", b"f" + npy(ARRAY + "\n", ELEMENTS, 2))
-    write(folder, "file_v3", b"f" + npy(ARRAY + "\n", ELEMENTS, 3))
-    write(folder, "file_short", b"f" + npy(ARRAY + "\n", ELEMENTS[:-4]))
-    write(folder, "file_header_beyond", b"f\x93NUMPY\x02\x00\xff\xff\xff\xff" + ARRAY.encode())
-    write(folder, "file_prefix_only", b"f\x93NUMPY\x01\x00\x00\x00")
-    for name, text in DICTIONARIES.items():
-        write(folder, name, b"d" + text.encode())
-
-
-TRACE = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-PAIR = b"\x0btraceparent" + bytes([len(TRACE)]) + TRACE
-HEADERS = {
-    "binary": b"\x00\x00",
-    "compact": b"\x02\x00",
-    "pair": b"\x00\x00\x01\x01" + PAIR,
-    "pairs": b"\x02\x00\x01\x02" + PAIR + b"\x05empty\x00",
-    "blocks": b"\x00\x00\x01\x01\x01a\x011\x01\x01\x01b\x012",
-    "twice": b"\x00\x00\x01\x02\x01a\x011\x01a\x012",
-    "unknown_block": b"\x00\x00\x07what",
-    "zlib": b"\x00\x01\x01",
-    "long_varints": b"\x80\x80\x80\x80\x00\x80\x00\x81\x00\x81\x00\x81\x00a\x81\x00b",
-    "beyond": b"\x00\x00\x01\x01\xff\xff\x03abc",
-}
-
-
-def write_headers(folder, scan):
-    for name, info in HEADERS.items():
-        write(folder, name, info)
-        padded = info + b"\0" * (-len(info) % 4)
-        for protocol, factory in (("binary", TBinaryProtocol), ("compact", TCompactProtocol)):
-            message = message_bytes(factory, False, (TMessageType.CALL, "m", 1, [(1, (I32, 5))]))
-            header = struct.pack(">HHiH", 0x0FFF, 0, 7, len(padded) // 4) + padded
-            write(scan, "header_%s_%s" % (name, protocol),
-                  struct.pack(">i", len(header + message)) + header + message)
-
-
 def write(folder, name, data):
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, name), "wb") as file:
@@ -197,10 +136,6 @@ def main():
         for name, arguments in WIRE.items():
             message = (TMessageType.CALL, "m", 1, arguments)
             write(wire, "%s_%s" % (name, protocol), message_bytes(factory, False, message))
-    write_npy(os.path.join(sys.argv[1], "npy"))
-    write_headers(os.path.join(sys.argv[1], "header"), scan)
-    for name, data in tls_corpus.inputs():
-        write(os.path.join(sys.argv[1], "tls"), name, data)
     write(scan, "no_bytes", struct.pack(">i", 0))
     write(scan, "negative_length", struct.pack(">i", -1))
 
