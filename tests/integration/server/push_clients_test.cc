@@ -17,7 +17,6 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 #include "tests/integration/server/server_process.h"
-#include "tests/plugin/client/call_sync.h"
 
 namespace thriftps_test {
 namespace {
@@ -28,12 +27,6 @@ gint64
 Deadline ()
 {
   return tps_clock_now_ns () + G_GINT64_CONSTANT (120) * 1000000000;
-}
-
-gboolean
-ReadNumber (TpsReader *in, TpsWireType type, gpointer number, GError **error)
-{
-  return tps_rpc_read_answer (&tps_forget_push_clients_rpc, in, type, number, error);
 }
 
 class Client
@@ -71,13 +64,10 @@ public:
     tps_tensor_init_copy (&arguments.gradient.values, value);
     arguments.gradient.rows = 1;
     arguments.push = { const_cast<gchar *> (name.c_str ()), sequence };
-    TpsRpcValue call = { &tps_apply_row_gradients_rpc, &arguments };
     do // the server may still be recovering
       {
         g_clear_error (&error);
-        tps_client_call_sync (client_, call.rpc->service, call.rpc->name,
-                              tps_rpc_value_write_arguments, &call, Deadline (), nullptr, nullptr,
-                              &error);
+        tps_remote_apply_row_gradients (client_, &arguments, Deadline (), &error);
       }
     while (g_error_matches (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE));
     tps_tensor_clear (&arguments.gradient.indices);
@@ -88,14 +78,10 @@ public:
   gint64
   Forget (const char *tenant, gint64 idle_ms)
   {
-    TpsForgetPushClientsArguments arguments = { const_cast<gchar *> (tenant), idle_ms };
-    TpsRpcValue call = { &tps_forget_push_clients_rpc, &arguments };
     g_autoptr (GError) error = nullptr;
     gint64 n = -1;
 
-    EXPECT_TRUE (tps_client_call_sync (client_, call.rpc->service, call.rpc->name,
-                                       tps_rpc_value_write_arguments, &call, Deadline (),
-                                       ReadNumber, &n, &error))
+    EXPECT_TRUE (tps_remote_forget_push_clients (client_, tenant, idle_ms, Deadline (), &n, &error))
         << error->message;
     return n;
   }

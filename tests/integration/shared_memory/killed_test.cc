@@ -15,6 +15,7 @@
 #include <random>
 #include <thread>
 
+#include "runtime/base/sync.h"
 #include "tests/integration/server/server_process.h"
 #include "tests/integration/shared_memory/process_memory.h"
 #include "tests/integration/shared_memory/sharing_client.h"
@@ -211,7 +212,7 @@ TEST_F (Killed, ModelOfAKilledServerCanStillBeRead)
        client->stats ().received_shared.n_tensors == n && models.size () < 1000;)
     models.push_back (client->get_model ());
   server_->Signal (SIGKILL);
-  EXPECT_EQ (client->get_model (), nullptr);
+  EXPECT_EQ (client->get_model (tps_clock_now_ns () + G_GINT64_CONSTANT (1000000000)), nullptr);
   client.reset ();
   for (TpsModelVersion *model : models)
     {

@@ -111,34 +111,20 @@ SharingClient::keep_error (GError *error)
   return error_.empty ();
 }
 
-bool
-SharingClient::call (const gchar *service, const gchar *method, TpsWriteArguments write,
-                     gconstpointer arguments, TpsReadResult read, gpointer result,
-                     gint64 deadline_ns)
-{
-  GError *error = nullptr;
-
-  tps_client_call_sync (client_, service, method, write, arguments, deadline_ns, read, result,
-                        &error);
-  return keep_error (error);
-}
-
 std::string
 SharingClient::average (gint32 trainer, gint64 batch, const Values &gradient, gint64 deadline_ns)
 {
   g_auto (TpsAverageGradientArguments) arguments = {};
   g_auto (TpsGradient) average = {};
+  GError *error = nullptr;
 
   arguments.trainer = trainer;
   arguments.batch = batch;
   arguments.gradient.kind = TPS_GRADIENT_DENSE;
   arguments.gradient.weight = 1;
   arguments.gradient.dense = make_tensor (gradient);
-  return call ("ParameterServer", "average_gradient",
-               thriftps::WriteArgumentsOf<tps_average_gradient_rpc>, &arguments,
-               thriftps::ReadResultOf<tps_average_gradient_rpc>, &average, deadline_ns)
-             ? bits_of (average.dense)
-             : "";
+  tps_remote_average_gradient (client_, &arguments, deadline_ns, &average, &error);
+  return keep_error (error) ? bits_of (average.dense) : "";
 }
 
 void
@@ -164,7 +150,7 @@ std::string
 SharingClient::update (gint32 trainer, gint64 push, const std::vector<Values> &gradients)
 {
   g_auto (TpsUpdateModelArguments) arguments = {};
-  g_autoptr (TpsModelVersion) model = nullptr;
+  GError *error = nullptr;
 
   arguments.trainer = trainer;
   arguments.push.client = g_strdup_printf ("trainer%d", trainer);
@@ -173,20 +159,18 @@ SharingClient::update (gint32 trainer, gint64 push, const std::vector<Values> &g
   arguments.gradients.tensors = g_new0 (TpsTensor, gradients.size ());
   for (gsize i = 0; i < gradients.size (); i++)
     arguments.gradients.tensors[i] = make_tensor (gradients[i]);
-  return call ("ParameterServer", "update_and_fetch_model",
-               thriftps::WriteArgumentsOf<tps_update_and_fetch_model_rpc>, &arguments,
-               thriftps::ReadResultOf<tps_get_model_rpc>, &model, later ())
-             ? bits_of (model)
-             : "";
+  g_autoptr (TpsModelVersion)
+      model = tps_remote_update_and_fetch_model (client_, &arguments, later (), &error);
+  return keep_error (error) ? bits_of (model) : "";
 }
 
 TpsModelVersion *
-SharingClient::get_model ()
+SharingClient::get_model (gint64 deadline_ns)
 {
-  TpsModelVersion *model = nullptr;
+  GError *error = nullptr;
+  TpsModelVersion *model = tps_remote_get_model (client_, deadline_ns, &error);
 
-  call ("ParameterServer", "get_model", nullptr, nullptr, thriftps::ReadResultOf<tps_get_model_rpc>,
-        &model, later ());
+  keep_error (error);
   return model;
 }
 
@@ -194,6 +178,7 @@ bool
 SharingClient::init_model (const std::vector<Values> &parameters)
 {
   g_auto (TpsInitModelArguments) arguments = {};
+  GError *error = nullptr;
 
   arguments.optimizer = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 0.1);
   arguments.n_parameters = static_cast<guint> (parameters.size ());
@@ -203,8 +188,8 @@ SharingClient::init_model (const std::vector<Values> &parameters)
       arguments.parameters[i].name = g_strdup_printf ("parameter%" G_GSIZE_FORMAT, i);
       arguments.parameters[i].tensor = make_tensor (parameters[i]);
     }
-  return call ("ParameterServer", "init_model", thriftps::WriteArgumentsOf<tps_init_model_rpc>,
-               &arguments, nullptr, nullptr, later ());
+  tps_remote_init_model (client_, &arguments, later (), &error);
+  return keep_error (error);
 }
 
 bool
@@ -223,13 +208,12 @@ SharingClient::look_up (const std::string &table, const std::vector<gint64> &ids
 {
   g_auto (TpsLookupRowsArguments) arguments = {};
   g_auto (TpsTensor) rows = {};
+  GError *error = nullptr;
 
   arguments.table = g_strdup (table.c_str ());
   arguments.indices = make_tensor (ids);
-  return call ("EmbeddingTable", "lookup_rows", thriftps::WriteArgumentsOf<tps_lookup_rows_rpc>,
-               &arguments, thriftps::ReadResultOf<tps_lookup_rows_rpc>, &rows, later ())
-             ? bits_of (rows)
-             : "";
+  tps_remote_lookup_rows (client_, &arguments, later (), &rows, &error);
+  return keep_error (error) ? bits_of (rows) : "";
 }
 
 bool
@@ -237,6 +221,7 @@ SharingClient::apply (const std::string &table, const std::vector<gint64> &ids, 
                       const Values &values)
 {
   g_auto (TpsApplyRowGradientsArguments) arguments = {};
+  GError *error = nullptr;
   gint64 n = static_cast<gint64> (ids.size ());
 
   arguments.table = g_strdup (table.c_str ());
@@ -245,9 +230,8 @@ SharingClient::apply (const std::string &table, const std::vector<gint64> &ids, 
   arguments.gradient.indices = make_tensor (ids);
   arguments.gradient.values = make_tensor (TPS_DTYPE_FLOAT32, { n, dim }, values.data ());
   arguments.gradient.rows = n;
-  return call ("EmbeddingTable", "apply_row_gradients",
-               thriftps::WriteArgumentsOf<tps_apply_row_gradients_rpc>, &arguments, nullptr,
-               nullptr, later ());
+  tps_remote_apply_row_gradients (client_, &arguments, later (), &error);
+  return keep_error (error);
 }
 
 bool

@@ -10,7 +10,6 @@
 
 #include "plugin/client/client.h"
 #include "plugin/client/stubs.h"
-#include "tests/plugin/client/call_sync.h"
 
 namespace tps_test {
 
@@ -43,9 +42,9 @@ public:
               const Values &values);
   bool init_model (const std::vector<Values> &parameters);
   bool create_table (const std::string &table, gint64 rows, gint32 dim);
-  /* Returns the model itself, or NULL after a failure. Release it with
-   * tps_model_version_unref(). */
-  TpsModelVersion *get_model ();
+  /* Returns the model itself, or NULL after a failure. Release it with tps_model_version_unref().
+   * While there is no server, the call waits for one. */
+  TpsModelVersion *get_model (gint64 deadline_ns = later ());
 
   /* Repeats calls until tensors use shared memory in both directions. Creates the table "warm" if
    * it does not exist. Returns false if sharing does not start within a minute. */
@@ -59,8 +58,6 @@ public:
   }
 
 private:
-  bool call (const gchar *service, const gchar *method, TpsWriteArguments write,
-             gconstpointer arguments, TpsReadResult read, gpointer result, gint64 deadline_ns);
   bool keep_error (GError *error);
 
   TpsClient *client_;
