@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* history_check: checks the history of countable pushes (FORMAT.md) on standard input. It prints one
- * line with the verdict, and one line per anomaly.
+/* history_check: checks the history of countable pushes (FORMAT.md) on standard input. It prints
+ * one line with the verdict, and one line per anomaly.
  *
  * Exit code: 0 valid, 1 not valid, 2 not a history. */
 
