@@ -2,10 +2,7 @@
 
 /* Makes one call with a tensor that exceeds a frame, and measures its memory:
  *
- *   large_client put ADDRESS BYTES         to large_server
- *   large_client get ADDRESS BYTES
- *   large_client init_model ADDRESS BYTES  to thriftps_server
- *   large_client get_model ADDRESS BYTES
+ *   large_client init_model|get_model ADDRESS BYTES
  *
  * It checks every received element. If all are correct, it prints "peak_bytes N seconds T" and
  * exits with 0. The pushed tensor takes little memory, because it maps the same pages repeatedly.
@@ -21,8 +18,6 @@
 #include <string>
 
 #include "plugin/client/stubs.h"
-#include "plugin/wire/wire_tensor.h"
-#include "tests/plugin/client/call_sync.h"
 
 namespace {
 
@@ -117,46 +112,6 @@ check_tensor (const TpsTensor *tensor, size_t n_bytes)
 }
 
 void
-write_put (TpsWriter *out, gconstpointer tensor)
-{
-  tps_writer_field (out, 1, TPS_WIRE_STRUCT);
-  tps_struct_write (&tps_tensor_struct, out, tensor);
-}
-
-void
-put (TpsClient *client, size_t n_bytes)
-{
-  g_auto (TpsTensor) tensor = {};
-  g_autoptr (GError) error = nullptr;
-
-  make_tensor (&tensor, n_bytes);
-  if (!tps_client_call_sync (client, "Large", "put", write_put, &tensor, deadline (), nullptr,
-                             nullptr, &error))
-    fail (error->message);
-}
-
-gboolean
-read_tensor (TpsReader *in, TpsWireType, gpointer tensor, GError **error)
-{
-  TpsFieldPath path = {};
-
-  path.name = "tensor";
-  return tps_struct_read (&tps_tensor_struct, in, &path, tensor, error);
-}
-
-void
-get (TpsClient *client, size_t n_bytes)
-{
-  g_auto (TpsTensor) tensor = {};
-  g_autoptr (GError) error = nullptr;
-
-  if (!tps_client_call_sync (client, "Large", "get", nullptr, nullptr, deadline (), read_tensor,
-                             &tensor, &error))
-    fail (error->message);
-  check_tensor (&tensor, n_bytes);
-}
-
-void
 init_model (TpsClient *client, size_t n_bytes)
 {
   TpsNamedTensor parameter = {};
@@ -206,15 +161,11 @@ main (int argc, char **argv)
   gint64 began_ns = now_ns ();
 
   if (argc != 4)
-    fail ("usage: large_client put|get|init_model|get_model ADDRESS BYTES");
+    fail ("usage: large_client init_model|get_model ADDRESS BYTES");
   g_autoptr (TpsClient) client = connect_to (argv[2]);
   size_t n_bytes = strtoull (argv[3], nullptr, 10);
   const std::string what = argv[1];
-  if (what == "put")
-    put (client, n_bytes);
-  else if (what == "get")
-    get (client, n_bytes);
-  else if (what == "init_model")
+  if (what == "init_model")
     init_model (client, n_bytes);
   else if (what == "get_model")
     get_model (client, n_bytes);
