@@ -73,17 +73,6 @@ TEST (LogCheck, AnyRecordMayBecomeTheLastOne)
     }
 }
 
-TEST (LogCheck, ATruncationNeedsAnExistingRecord)
-{
-  SimulatedDisk disk (1);
-  g_autoptr (GError) error = nullptr;
-
-  write_log (disk.get (), "log", 8);
-  EXPECT_FALSE (tps_log_truncate (disk.get (), "log", 9, &error));
-  EXPECT_THAT (error->message, HasSubstr ("LSN 9 was not reached"));
-  EXPECT_EQ (check (disk.get ()), 8);
-}
-
 TEST (LogCheck, DamageEndsTheIntactPartAndCanBeCutOff)
 {
   for (size_t at = 4096; at < 40000; at += 1777)

@@ -138,52 +138,6 @@ TEST (DiskError, ALackOfRoomHasItsRemedy)
     }
 }
 
-/* A wrong path is no defect of the server. */
-TEST_P (DiskTest, WrongPathsAreNoInternalErrors)
-{
-  const std::string deep (5000, 'd'), name (300, 'n');
-
-  std::filesystem::create_symlink ("loop", path ("loop"));
-  std::filesystem::create_symlink ("nowhere", path ("dangling"));
-  std::ofstream (path ("file")) << "text";
-  ASSERT_EQ (mknod (path ("socket").c_str (), S_IFSOCK | 0600, 0), 0);
-  const std::pair<std::string, int> paths[] = {
-    { "missing", TPS_ERROR_NOT_FOUND },          { "dangling", TPS_ERROR_NOT_FOUND },
-    { "file/more", TPS_ERROR_INVALID_ARGUMENT }, { "loop", TPS_ERROR_INVALID_ARGUMENT },
-    { name, TPS_ERROR_INVALID_ARGUMENT },        { deep, TPS_ERROR_INVALID_ARGUMENT },
-    { "socket", TPS_ERROR_INVALID_ARGUMENT },
-  };
-  for (const auto &[at_path, code] : paths)
-    {
-      EXPECT_EQ (disk_->open (disk_, path (at_path.c_str ()).c_str (), TPS_DISK_READ_ONLY, &error_),
-                 nullptr);
-      EXPECT_EQ (error_->code, code) << error_->message;
-      EXPECT_THAT (error_->message, HasSubstr (at_path));
-      g_clear_error (&error_);
-    }
-  EXPECT_EQ (disk_->list (disk_, path ("file").c_str (), &error_), nullptr);
-  EXPECT_EQ (error_->code, TPS_ERROR_INVALID_ARGUMENT) << error_->message;
-}
-
-/* Opening a FIFO without a writer would block for ever. */
-TEST_P (DiskTest, OnlyRegularFilesAreOpened)
-{
-  ASSERT_EQ (mkfifo (path ("fifo").c_str (), 0600), 0);
-  std::filesystem::create_directory (path ("folder"));
-  std::filesystem::create_symlink ("/dev/zero", path ("zero"));
-  for (const char *name : { "fifo", "folder", "zero" })
-    for (int flags : { int { TPS_DISK_READ_ONLY }, TPS_DISK_READ_ONLY | TPS_DISK_DIRECT })
-      {
-        EXPECT_EQ (disk_->open (disk_, path (name).c_str (), static_cast<guint> (flags), &error_),
-                   nullptr)
-            << name;
-        EXPECT_EQ (error_->code, TPS_ERROR_INVALID_ARGUMENT) << error_->message;
-        EXPECT_THAT (error_->message,
-                     HasSubstr (std::string (name) + ": it is not a regular file"));
-        g_clear_error (&error_);
-      }
-}
-
 /* The files are large, so that their space is released in steps. */
 TEST_P (DiskTest, ADiscardedFileIsGoneAndItsOtherNameIsWhole)
 {
@@ -256,41 +210,6 @@ TEST_P (DiskTest, SeveralThreadsWriteOneFileInTheBackground)
   for (gsize at = 0; at < found.size (); at++)
     ASSERT_EQ (found[at], at / TPS_DISK_BLOCK + 1) << "at " << at;
   disk_->close (file);
-}
-
-TEST_P (DiskTest, ALockIsForOneAndNamesItsHolder)
-{
-  TpsDiskFile *lock = disk_->lock (disk_, path ("LOCK").c_str (), &error_);
-  std::string process = "process " + std::to_string (getpid ());
-
-  ASSERT_NE (lock, nullptr) << error_->message;
-  EXPECT_EQ (disk_->lock (disk_, path ("LOCK").c_str (), &error_), nullptr);
-  EXPECT_EQ (error_->code, TPS_ERROR_UNAVAILABLE);
-  EXPECT_THAT (error_->message, HasSubstr (process));
-  g_clear_error (&error_);
-  disk_->close (lock);
-  lock = disk_->lock (disk_, path ("LOCK").c_str (), &error_);
-  ASSERT_NE (lock, nullptr);
-  disk_->close (lock);
-}
-
-/* The process id must not be written over another file. */
-TEST_P (DiskTest, ALockIsARegularFileWithOneName)
-{
-  std::ofstream (path ("file")) << "text";
-  ASSERT_EQ (mkfifo (path ("fifo").c_str (), 0600), 0);
-  std::filesystem::create_symlink (path ("file"), path ("link"));
-  std::filesystem::create_symlink (path ("none"), path ("dangling"));
-  std::filesystem::create_hard_link (path ("file"), path ("other"));
-  for (const char *name : { "fifo", "link", "dangling", "other" })
-    {
-      EXPECT_EQ (disk_->lock (disk_, path (name).c_str (), &error_), nullptr) << name;
-      EXPECT_EQ (error_->code, TPS_ERROR_INVALID_ARGUMENT) << error_->message;
-      EXPECT_THAT (error_->message, HasSubstr (path (name) + ": a lock must be a regular file"));
-      g_clear_error (&error_);
-    }
-  EXPECT_EQ (std::filesystem::file_size (path ("file")), 4u);
-  EXPECT_FALSE (std::filesystem::exists (path ("none")));
 }
 
 /* With both threads of the log, every append must end once and in order, and its record must be

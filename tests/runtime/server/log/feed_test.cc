@@ -221,19 +221,6 @@ protected:
 
 } // namespace
 
-TEST_F (LogFeed, givesTheRecordsAsTheyWereAppended)
-{
-  append_durably (20);
-  append (100, TPS_COMMAND_DROP_TABLE, TPS_DURABILITY_NONE);
-  append ();
-  take_all_steps (log_);
-  Answer &answer = read (1).wait ();
-  expect_records (answer, 1);
-  EXPECT_EQ (answer.next_lsn, 23);
-  EXPECT_EQ (answer.durable_lsn, 22);
-  EXPECT_EQ (answer.oldest_lsn, 1);
-}
-
 /* The record is longer than the maximum of one read. */
 TEST_F (LogFeed, aLongRecordComesAlone)
 {
@@ -265,32 +252,6 @@ TEST_F (LogFeed, givesOnlyDurableRecords)
   take_all_steps (log_);
   expect_records (waiting.wait (), 4);
   EXPECT_EQ (waiting.next_lsn, 5);
-}
-
-TEST_F (LogFeed, waitsUpToTheDeadline)
-{
-  append_durably (3);
-  Answer &late = read (4, 1 << 20, 1000000).wait ();
-  EXPECT_EQ (late.code, 0);
-  EXPECT_EQ (late.next_lsn, 4);
-  EXPECT_EQ (late.durable_lsn, 3);
-}
-
-TEST_F (LogFeed, refusesOldReadsWithTheOldestLsn)
-{
-  for (int i = 0; i < 30; i++)
-    append_durably (20);
-  ASSERT_TRUE (tps_log_delete_before (log_, 550, nullptr));
-  const gint64 oldest = tps_log_get_first_lsn (log_);
-  ASSERT_GT (oldest, 1);
-
-  Answer &old = read (1).wait ();
-  EXPECT_EQ (old.code, TPS_ERROR_STALE);
-  EXPECT_THAT (old.message, HasSubstr ("the oldest is " + std::to_string (oldest)));
-  EXPECT_THAT (old.message, HasSubstr ("snapshot"));
-  expect_records (read (oldest).wait (), oldest);
-  EXPECT_EQ (read (602).wait ().code, TPS_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ (read (0).wait ().code, TPS_ERROR_INVALID_ARGUMENT);
 }
 
 TEST_F (LogFeed, endsPendingReads)

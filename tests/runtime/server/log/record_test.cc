@@ -221,21 +221,6 @@ TEST (LogRecord, AHoleHasItsLsnAndMomentOnly)
   EXPECT_EQ (decoded.decoder.command.moment.time_ms, 1234);
 }
 
-TEST (LogRecord, PartsAreTheSameBytesAsTheWhole)
-{
-  RandomCommand command (3, 5, TPS_COMMAND_APPLY_ROWS, 20000);
-  std::string whole = encode (&command.record), parts (whole.size (), '\0');
-  auto *to = reinterpret_cast<guint8 *> (parts.data ());
-  TpsRecordPlan plan;
-
-  tps_record_plan_set (&plan, &command.record, TRUE);
-  tps_record_encode_begin (&plan);
-  for (size_t at = TPS_LOG_RECORD_HEADER, n = 64; at < whole.size (); n = n * 2 % 4096 + 64)
-    at += tps_record_encode_some (&plan, to + at, std::min (n, whole.size () - at));
-  tps_record_encode_end (&plan, to);
-  EXPECT_EQ (parts, whole);
-}
-
 TEST (LogRecord, AnyFlippedBitIsNoticed)
 {
   RandomCommand command (4, 5, TPS_COMMAND_UPDATE_MODEL, 0);
@@ -291,33 +276,6 @@ TEST (LogHeads, ForeignAndEmptyAreNotDamaged)
   head.first_lsn = (gint64 { 1 } << 62) + 1;
   tps_group_encode_head (sector, &head);
   EXPECT_EQ (tps_group_decode_head (sector, 7, 8192, &read), TPS_HEAD_DAMAGED);
-}
-
-TEST (LogHeads, TheMarkerComesBack)
-{
-  TpsLogId id = { { 0xab, 1, 2 } }, read {};
-  g_autofree gchar *text = tps_log_marker_to_text (&id);
-  guint version = 0;
-
-  ASSERT_TRUE (tps_log_marker_parse (text, &read, &version));
-  EXPECT_EQ (version, guint { TPS_LOG_VERSION });
-  EXPECT_EQ (std::memcmp (&id, &read, sizeof id), 0);
-  ASSERT_TRUE (tps_log_marker_parse ("thriftps log\nversion 2\nwhatever\n", &read, &version));
-  EXPECT_EQ (version, 2u);
-  EXPECT_FALSE (tps_log_marker_parse ("thriftps log\nversion 1\nid 00\n", &read, &version));
-  EXPECT_FALSE (tps_log_marker_parse ("", &read, &version));
-}
-
-TEST (LogHeads, NamesOfSegments)
-{
-  g_autofree gchar *name = tps_log_segment_name (7);
-
-  EXPECT_STREQ (name, "00000000000000000007.log");
-  EXPECT_EQ (tps_log_segment_number (name), 7u);
-  EXPECT_EQ (tps_log_segment_number ("7.log"), 0u);
-  EXPECT_EQ (tps_log_segment_number ("0000000000000000007a.log"), 0u);
-  EXPECT_EQ (tps_log_segment_number ("00000000000000000007.tmp"), 0u);
-  EXPECT_EQ (tps_log_segment_number ("99999999999999999999.log"), 0u);
 }
 
 TEST (Crc32c, CopyIsTheSame)

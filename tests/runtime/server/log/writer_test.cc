@@ -182,20 +182,6 @@ TEST_F (LogTest, AHoleThatCannotBeStagedIsQueued)
   EXPECT_EQ (read_lsns (log_, 1).size (), n + 1);
 }
 
-TEST_F (LogTest, AFlushMakesEarlierAppendsDurable)
-{
-  ASSERT_TRUE (open ());
-  flush ();
-  take_all_steps (log_);
-  EXPECT_THAT (ends_.lsns, ElementsAre (0)) << "of an empty log";
-  append (TPS_DURABILITY_INTERVAL);
-  append (TPS_DURABILITY_NONE);
-  flush ();
-  take_all_steps (log_);
-  EXPECT_THAT (ends_.lsns, ElementsAre (0, 1, 2, 2));
-  EXPECT_EQ (tps_log_get_durable_lsn (log_), 2);
-}
-
 TEST_F (LogTest, IntervalsEndWhenTheStopIsPrepared)
 {
   gint64 wake_ns;
@@ -227,28 +213,6 @@ TEST_F (LogTest, QueuedCommandsShareOneWrite)
   take_all_steps (log_);
   EXPECT_EQ (disk_.get_operations () - n_before, 2u) << "a write and its sync";
   EXPECT_EQ (tps_log_get_written_bytes (log_), 2 * TPS_DISK_BLOCK);
-}
-
-TEST_F (LogTest, APushTakesLittleMoreThanItsBytes)
-{
-  options_.segment_bytes = 1 << 20;
-  options_.max_staged_bytes = 2 << 20;
-  ASSERT_TRUE (open ());
-  append_rows (2000 * 64 * sizeof (float) / 2); /* as large as the largest push of the fixture */
-  take_all_steps (log_);
-  EXPECT_LT (static_cast<double> (tps_log_get_written_bytes (log_)), 1.1 * 256000);
-}
-
-TEST_F (LogTest, CloseWritesStagedCommands)
-{
-  ASSERT_TRUE (open ());
-  append (TPS_DURABILITY_INTERVAL);
-  append (TPS_DURABILITY_COMMIT);
-  close ();
-  EXPECT_EQ (ends_.lsns.size (), 2u);
-  ASSERT_TRUE (open ());
-  EXPECT_EQ (found_.last_lsn, 2);
-  EXPECT_EQ (found_.n_torn_bytes, 0);
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */
@@ -418,40 +382,6 @@ TEST_F (LogTest, CloseReportsAFailedLastSync)
   EXPECT_EQ (error_->code, TPS_ERROR_INTERNAL);
 }
 
-/* The sync fails before the close, and no later append reports the failure. */
-TEST_F (LogTest, CloseReportsAnEarlierFailure)
-{
-  ASSERT_TRUE (open ());
-  append (TPS_DURABILITY_INTERVAL);
-  take_all_steps (log_, 0);
-  disk_.fail_sync (1);
-  take_all_steps (log_, 1000);
-  EXPECT_THAT (ends_.lsns, ElementsAre (1));
-  EXPECT_FALSE (tps_log_close (g_steal_pointer (&log_), &error_));
-  EXPECT_THAT (error_->message, HasSubstr ("only those up to LSN 0 are known to be on the disk"));
-}
-
-TEST_F (LogTest, CloseReportsADiskThatStaysFull)
-{
-  ASSERT_TRUE (open ());
-  disk_.set_capacity (1 << 10);
-  for (int i = 0; i < 5; i++)
-    append_rows (11000);
-  take_all_steps (log_);
-  append_rows (11000, TPS_DURABILITY_INTERVAL);
-  take_all_steps (log_);
-  EXPECT_EQ (ends_.lsns.back (), 6);
-  append_rows (11000);
-  EXPECT_FALSE (tps_log_close (g_steal_pointer (&log_), &error_));
-  EXPECT_EQ (ends_.lsns.back (), -7);
-  EXPECT_THAT (ends_.message, HasSubstr ("No space left"));
-  EXPECT_THAT (
-      error_->message,
-      HasSubstr ("changes up to LSN 6 were answered, but only those up to LSN 5 are known"));
-  EXPECT_THAT (error_->message, HasSubstr ("No space left"));
-  EXPECT_EQ (error_->code, TPS_ERROR_RESOURCE_EXHAUSTED);
-}
-
 /* A caller with COMMIT receives the error itself. A caller with NONE was promised nothing. */
 TEST_F (LogTest, CloseSucceedsIfNothingThatWasPromisedIsLost)
 {
@@ -467,20 +397,6 @@ TEST_F (LogTest, CloseSucceedsIfNothingThatWasPromisedIsLost)
 }
 
 /* ---- refusals at the start ------------------------------------------------------------------- */
-
-TEST_F (LogTest, DamageIsNamedWithFileOffsetAndLsn)
-{
-  write_three ();
-  segment (1)[8192 + 150] ^= 1;
-  EXPECT_THAT (refusal (),
-               HasSubstr ("00000000000000000001.log at 8256: the record of LSN 2 is damaged"));
-  segment (1)[8192 + 150] ^= 1;
-  segment (1)[8192 + 20] ^= 1;
-  EXPECT_THAT (refusal (),
-               HasSubstr ("00000000000000000001.log at 8192: the head of a group is damaged"));
-  segment (1)[8192 + 20] ^= 1;
-  EXPECT_TRUE (open ()) << error_->message;
-}
 
 /* A later group proves that the lost sectors had been synced. */
 TEST_F (LogTest, LostSectorsInTheMiddleAreDamage)
@@ -501,39 +417,6 @@ TEST_F (LogTest, ATornTailIsCutAndReported)
   EXPECT_EQ (segment (1).size (), 12288u);
 }
 
-TEST_F (LogTest, AMissingSegmentIsNamed)
-{
-  ASSERT_TRUE (open ());
-  for (int i = 0; i < 12; i++)
-    {
-      append_rows (12000);
-      take_all_steps (log_);
-    }
-  close ();
-  std::string third = segment (3);
-  disk_.remove_file ("log/00000000000000000002.log");
-  EXPECT_THAT (refusal (), HasSubstr ("log: segment 00000000000000000002.log is missing"));
-  segment (3) = segment (1);
-  disk_.remove_file ("log/00000000000000000001.log");
-  EXPECT_THAT (refusal (), HasSubstr ("the number in the segment differs from that of its file"));
-}
-
-TEST_F (LogTest, ForeignFoldersAreRefused)
-{
-  write_three ();
-  std::string marker = disk_.get_file ("log/LOG");
-  disk_.get_file ("log/LOG") = "thriftps log\nversion 2\n";
-  EXPECT_THAT (refusal (),
-               HasSubstr ("log/LOG: format version 2, and this program knows version 1"));
-  disk_.get_file ("log/LOG") = "something else";
-  EXPECT_THAT (refusal (), HasSubstr ("not the marker of a log"));
-  disk_.get_file ("log/LOG") = marker;
-  disk_.get_file ("log/LOG")[30] = disk_.get_file ("log/LOG")[30] == '1' ? '2' : '1';
-  EXPECT_THAT (refusal (), HasSubstr ("the segment belongs to another log"));
-  disk_.remove_file ("log/LOG");
-  EXPECT_THAT (refusal (), HasSubstr ("not the folder of a log: it has no file LOG, but 0000000"));
-}
-
 /* FUSE keeps such a file if the power fails while a server deletes a segment. The names that NFS
  * uses are treated in the same way. */
 TEST_F (LogTest, DeletedFilesThatFileSystemsKeepArePassedOver)
@@ -552,121 +435,7 @@ TEST_F (LogTest, DeletedFilesThatFileSystemsKeepArePassedOver)
   EXPECT_EQ (found_.last_lsn, 3);
 }
 
-TEST_F (LogTest, AForeignFolderStaysAsItIs)
-{
-  TpsDisk *disk = disk_.get ();
-  TpsDiskFile *file = disk->open (disk, "log/diary.txt", TPS_DISK_CREATE, nullptr);
-
-  disk->close (file);
-  EXPECT_THAT (refusal (), HasSubstr ("it has no file LOG, but diary.txt; choose a folder"));
-  g_auto (GStrv) names = disk->list (disk, "log", nullptr);
-  EXPECT_EQ (g_strv_length (names), 1u);
-}
-
-TEST_F (LogTest, ALockedFolderIsRefused)
-{
-  ASSERT_TRUE (open ());
-  EXPECT_EQ (tps_log_open_stepped (disk_.get (), "log", &options_, nullptr, &error_), nullptr);
-  EXPECT_EQ (error_->code, TPS_ERROR_UNAVAILABLE);
-}
-
-TEST_F (LogTest, ALogThatDoesNotReachTheSnapshotIsRefused)
-{
-  write_three ();
-  options_.first_lsn = 5;
-  EXPECT_THAT (refusal (),
-               HasSubstr ("commands are needed from LSN 5 on, but the log has LSN 1 to 3"));
-  options_.first_lsn = 4;
-  EXPECT_TRUE (open ()) << error_->message;
-}
-
-TEST_F (LogTest, AnEmptyLogBeginsWhereItIsTold)
-{
-  options_.first_lsn = 1000;
-  ASSERT_TRUE (open ());
-  EXPECT_EQ (found_.first_lsn, 1000);
-  EXPECT_EQ (found_.last_lsn, 999);
-  append (TPS_DURABILITY_COMMIT);
-  take_all_steps (log_);
-  EXPECT_THAT (ends_.lsns, ElementsAre (1000));
-  EXPECT_THAT (read_lsns (log_, 1000), ElementsAre (1000));
-}
-
 /* ---- reading and deleting -------------------------------------------------------------------- */
-
-TEST_F (LogTest, ACursorFollowsTheLog)
-{
-  ASSERT_TRUE (open ());
-  g_autoptr (TpsLogCursor) cursor = tps_log_cursor_new (log_, 1, nullptr);
-  ASSERT_NE (cursor, nullptr);
-  EXPECT_THAT (read_lsns (cursor), IsEmpty ());
-  for (gint64 lsn = 1; lsn <= 30; lsn++)
-    {
-      append_rows (5000);
-      take_all_steps (log_);
-      ASSERT_THAT (read_lsns (cursor), ElementsAre (lsn));
-    }
-  append (TPS_DURABILITY_INTERVAL);
-  take_all_steps (log_);
-  EXPECT_THAT (read_lsns (cursor), IsEmpty ()) << "it is not durable";
-  EXPECT_EQ (tps_log_cursor_new (log_, 40, &error_), nullptr);
-  EXPECT_EQ (error_->code, TPS_ERROR_NOT_FOUND);
-}
-
-TEST_F (LogTest, OldSegmentsAreDeletedAndLaterOnesStay)
-{
-  ASSERT_TRUE (open ());
-  for (int i = 0; i < 20; i++)
-    {
-      append_rows (11000);
-      take_all_steps (log_);
-    }
-  /* A segment has 5 records. */
-  ASSERT_TRUE (tps_log_delete_before (log_, 12, nullptr));
-  EXPECT_EQ (tps_log_get_first_lsn (log_), 11);
-  EXPECT_FALSE (disk_.has_file ("log/00000000000000000002.log"));
-  EXPECT_EQ (read_lsns (log_, 11).size (), 10u);
-  EXPECT_EQ (tps_log_cursor_new (log_, 10, &error_), nullptr);
-  EXPECT_THAT (error_->message, HasSubstr ("LSN 10 is not kept; LSN 11 to 20 are"));
-  ASSERT_TRUE (tps_log_delete_before (log_, 1000, nullptr));
-  EXPECT_EQ (tps_log_get_first_lsn (log_), 16) << "the newest one stays";
-  close ();
-  options_.first_lsn = 18;
-  ASSERT_TRUE (open ()) << error_->message;
-  EXPECT_EQ (found_.first_lsn, 16);
-  EXPECT_EQ (found_.last_lsn, 20);
-}
-
-TEST_F (LogTest, TheSizeCountsSegmentsWithRecordsOnly)
-{
-  guint n_segments;
-  gint64 n_bytes, n_bytes_before;
-
-  ASSERT_TRUE (open ());
-  tps_log_get_size (log_, &n_segments, &n_bytes);
-  EXPECT_EQ (n_segments, 0u);
-  EXPECT_EQ (n_bytes, 0);
-  for (int i = 0; i < 12; i++) /* a segment has 5 records */
-    {
-      append_rows (11000);
-      take_all_steps (log_);
-    }
-  tps_log_get_size (log_, &n_segments, &n_bytes);
-  EXPECT_EQ (n_segments, 3u);
-  EXPECT_EQ (n_bytes, tps_log_get_written_bytes (log_) + 3 * TPS_LOG_FIRST_GROUP);
-  close ();
-  EXPECT_EQ (n_bytes, (gint64) (segment (1).size () + segment (2).size () + segment (3).size ()));
-  ASSERT_TRUE (open ());
-  n_bytes_before = n_bytes;
-  tps_log_get_size (log_, &n_segments, &n_bytes);
-  EXPECT_EQ (n_segments, 3u);
-  EXPECT_EQ (n_bytes, n_bytes_before) << "a restart does not change it";
-  n_bytes_before -= (gint64) segment (1).size ();
-  ASSERT_TRUE (tps_log_delete_before (log_, 6, nullptr));
-  tps_log_get_size (log_, &n_segments, &n_bytes);
-  EXPECT_EQ (n_segments, 2u);
-  EXPECT_EQ (n_bytes, n_bytes_before);
-}
 
 /* A holder may keep the tensors of a model longer than the record. */
 TEST_F (LogTest, HoldersOfTensorsKeepTheirBytes)
