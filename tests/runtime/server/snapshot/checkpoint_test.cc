@@ -12,33 +12,6 @@ using namespace snapshot_test;
 
 namespace {
 
-/* NumPy and safetensors must be able to read a table's file. The test is skipped without NumPy. */
-TEST (Files, AreReadByOthers)
-{
-  g_autoptr (TpsDisk) disk = tps_disk_new_posix ();
-  std::string folder = testing::TempDir () + "/read_by_others";
-  std::string expected = folder + "/expected";
-  Server server (0, true);
-  Spec spec = spec_of ("a/b", 700, 6, TPS_OPTIMIZER_ADAM).shard (hash_shard (700, 0, 1));
-  TpsSnapshotOptions options = options_of (disk, server);
-  TpsSnapshotInfo info;
-  const Ids all = ids_of (whole (700));
-
-  ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
-  server.probe ("a/b", all, 6);
-  options.folder = folder.c_str ();
-  ASSERT_EQ (write (options, &info), "");
-  std::string rows = server.rows_of ("a/b", all);
-  ASSERT_TRUE (g_file_set_contents (expected.c_str (), rows.data (),
-                                    static_cast<gssize> (rows.size ()), nullptr));
-  std::string command = "/usr/bin/python3 tests/runtime/server/snapshot/read_snapshot.py " + folder
-                        + "/" + info.name + "/table-000000.safetensors a/b " + expected;
-  int status = system (command.c_str ());
-  if (WEXITSTATUS (status) == 77)
-    GTEST_SKIP () << "python3-numpy is not installed";
-  EXPECT_EQ (status, 0);
-}
-
 /* Three shards on a real disk, each with its own server. */
 class Checkpoints : public testing::Test
 {

@@ -7,8 +7,6 @@
 
 #include <fstream>
 
-#include "runtime/base/error.h"
-#include "tests/runtime/base/trace_capture.h"
 #include "tests/runtime/server/tables/tables.h"
 
 using namespace embedding_test;
@@ -30,72 +28,6 @@ resident_bytes ()
 }
 
 } // namespace
-
-TEST (TableStore, LogsTheBeginAndTheEndOfTables)
-{
-  using Lines = std::vector<std::string>;
-  thriftps_test::TraceCapture capture;
-  Store store;
-
-  EXPECT_EQ (store.create (Spec ("b", 10, 4)), "");
-  EXPECT_EQ (store.drop ("b"), "");
-  EXPECT_EQ (capture.Lines ("table_created"),
-             Lines { "info table_created table=b rows=10 dim=4 dtype=FLOAT32 device=cpu" });
-  EXPECT_EQ (capture.Lines ("table_dropped"), Lines { "info table_dropped table=b" });
-}
-
-/* A tenant's tables count against its own limit and the limit of all tables. A limit applies only
- * to new tables: tables of a data directory must be restored even if the limit was lowered. A
- * refusal must not suggest a retry, because no table goes away by itself. */
-TEST (TableStore, TablesAreChargedToTheirTenants)
-{
-  g_autoptr (TpsBudgets) budgets = tps_budgets_new (nullptr);
-  TpsQuotasOptions quotas_options = {};
-  TpsTenantEntry entry = { "ads", {} };
-  TpsTableStoreOptions options = {};
-
-  quotas_options.tenants.tables = budgets->tables;
-  g_autoptr (TpsQuotas) quotas = tps_quotas_new (&quotas_options);
-  TpsBudget *ads = tps_tenant_get_table_budget (tps_quotas_find (quotas, "ads"));
-  entry.limits.table_bytes = 10000;
-  tps_quotas_set_limits (quotas, &entry, 1);
-  options.budgets = budgets;
-  options.quotas = quotas;
-  {
-    Store store (options);
-    Spec recovered ("recovered", 1000, 4), large ("large", 1000, 4), free ("unlimited", 1000, 4);
-
-    recovered.value.tenant = g_strdup ("ads");
-    large.value.tenant = g_strdup ("ads");
-    EXPECT_EQ (store.create (recovered), "");
-    EXPECT_GT (tps_budget_get_held (ads), 16000u);
-    tps_quotas_enforce_table_bytes (quotas);
-    std::string refused = store.create (large);
-    EXPECT_NE (refused.find ("RESOURCE_EXHAUSTED"), std::string::npos) << refused;
-    EXPECT_NE (refused.find ("tables of tenant ads"), std::string::npos) << refused;
-    EXPECT_EQ (store.create (free), "");
-    EXPECT_EQ (tps_budget_get_held (budgets->tables), 2 * tps_budget_get_held (ads));
-    EXPECT_EQ (store.drop ("recovered"), "");
-    EXPECT_EQ (tps_budget_get_held (ads), 0u);
-    Spec small ("small", 100, 4);
-    small.value.tenant = g_strdup ("ads");
-    EXPECT_EQ (store.create (small), "");
-  }
-  EXPECT_EQ (tps_budget_get_held (ads), 0u);
-}
-
-TEST (TableStore, FullTablesAreNotWaitedFor)
-{
-  Store store (0, 100 << 10);
-  Spec spec ("a", 20000, 1);
-  g_autoptr (GError) error = nullptr;
-
-  ASSERT_EQ (store.create (spec), "");
-  g_free (spec.value.name);
-  spec.value.name = g_strdup ("b");
-  EXPECT_FALSE (tps_table_store_create (store.get (), &spec.value, &error));
-  EXPECT_EQ (tps_error_get_retry_after_ms (error), -1);
-}
 
 /* Creates tables of one cell each up to the limit, which must count the overhead of a table as
  * well. */
@@ -127,18 +59,6 @@ TEST (TableStore, NoMemoryIsAnErrorOfThisRequest)
   EXPECT_EQ (store.create (Spec ("emb", 4, 4)), "");
 }
 
-TEST (TableStore, TheDefaultBoundIsWithinTheMemoryOfTheMachine)
-{
-  size_t memory = static_cast<size_t> (sysconf (_SC_PHYS_PAGES))
-                  * static_cast<size_t> (sysconf (_SC_PAGESIZE));
-  Store store (0, 0);
-
-  EXPECT_GT (tps_table_store_get_default_max_bytes (), 0u);
-  EXPECT_LE (tps_table_store_get_default_max_bytes (), memory / 10 * 8 + 10);
-  EXPECT_EQ (tps_table_store_get_max_bytes (store.get ()),
-             tps_table_store_get_default_max_bytes ());
-}
-
 /* The memory must not exceed the touched rows and their state by more than a tenth. */
 TEST (TableStore, TakesLittleMoreMemoryThanRowsAndState)
 {
@@ -165,21 +85,6 @@ TEST (TableStore, TakesLittleMoreMemoryThanRowsAndState)
 #endif
 }
 
-TEST (TableStore, EstimatesTheBytesThatCallsReadAndWrite)
-{
-  Store store;
-  Query query { "emb", { 1, 2, 3 }, { 0, 1 } };
-  Query unknown { "nothing", { 1, 2, 3 }, { 0, 1 } };
-  TpsBagQuery queries[] = { query.get (), unknown.get (), query.get () };
-
-  ASSERT_EQ (store.create (Spec ("emb", 10, 8)), "");
-  EXPECT_EQ (tps_table_store_estimate_bags (store.get (), queries, 3),
-             2 * (3u * (32 + 8) + 2u * 32));
-  EXPECT_EQ (tps_table_store_estimate_rows (store.get (), "emb", 5), 5u * (32 + 8 + 32));
-  EXPECT_EQ (tps_table_store_estimate_rows (store.get (), "nothing", 5), 0u);
-  EXPECT_EQ (tps_table_store_estimate_rows (store.get (), "emb", -5), 0u);
-}
-
 TEST (TableStore, ShardsWithoutRowsServeNothing)
 {
   Store store;
@@ -192,32 +97,4 @@ TEST (TableStore, ShardsWithoutRowsServeNothing)
   EXPECT_EQ (tps_table_store_get_rows (store.get (), "none"), 0);
   EXPECT_GT (tps_table_store_get_bytes (store.get ()), 0u);
   EXPECT_LT (tps_table_store_get_bytes (store.get ()), 2048u) << "the overhead";
-}
-
-TEST (TableStore, RowsOfOtherShardsAreNamed)
-{
-  TpsShard shard = hash_shard (300, 1, 3);
-  int64_t elsewhere = 0;
-  Store store;
-
-  ASSERT_EQ (store.create (Spec ("part", 300, 4).shard (range_shard (300, 1, 3))), "");
-  ASSERT_EQ (store.create (Spec ("hashed", 300, 4).shard (shard)), "");
-  EXPECT_EQ (
-      store.rows ("part", { 100, 199, 200 }, nullptr),
-      "INVALID_ARGUMENT indices[2]: 200 is not in [100, 200), the shard of table part on this "
-      "server");
-  EXPECT_EQ (
-      store.rows ("part", { 99 }, nullptr),
-      "INVALID_ARGUMENT indices[0]: 99 is not in [100, 200), the shard of table part on this "
-      "server");
-  EXPECT_EQ (store.rows ("part", { 300 }, nullptr),
-             "INVALID_ARGUMENT indices[0]: 300 is not in [0, 300) of table part");
-  while (tps_shard_get_slot (&shard, elsewhere) >= 0)
-    elsewhere++;
-  EXPECT_EQ (store.rows ("hashed", { elsewhere }, nullptr),
-             "INVALID_ARGUMENT indices[0]: " + std::to_string (elsewhere) + " is in shard "
-                 + std::to_string (tps_shard_permute (elsewhere, 300) % 3)
-                 + " of table hashed, this server holds shard 1 of 3");
-  EXPECT_EQ (store.rows ("hashed", { -4 }, nullptr),
-             "INVALID_ARGUMENT indices[0]: -4 is not in [0, 300) of table hashed");
 }
