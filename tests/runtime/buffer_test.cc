@@ -15,21 +15,6 @@
 
 namespace {
 
-TEST (Buffer, IsAlignedAndAsLargeAsAskedFor)
-{
-  for (gsize size : { (gsize) 0, (gsize) 1, (gsize) 63, (gsize) 4096, (gsize) 4097, (gsize) 1 << 20,
-                      ((gsize) 3 << 20) + 7 })
-    {
-      g_autoptr (TpsBuffer) buffer = tps_buffer_new (size);
-
-      EXPECT_EQ (tps_buffer_get_size (buffer), size);
-      EXPECT_EQ ((guintptr) tps_buffer_get_data (buffer) % TPS_BUFFER_ALIGNMENT, 0u);
-      EXPECT_EQ (tps_buffer_get_device (buffer), nullptr);
-      if (size > 0)
-        memset (tps_buffer_get_data (buffer), 0xff, size);
-    }
-}
-
 // AMD's Zen 3 copies at a tenth of its speed if the destination lies 1 to 31 bytes after the source
 // modulo the page size. Other memory begins near the start of a page, as do huge pages.
 TEST (BufferPool, LargeBuffersAreFarFromTheStartOfAPage)
@@ -45,32 +30,6 @@ TEST (BufferPool, LargeBuffersAreFarFromTheStartOfAPage)
       memset (tps_buffer_get_data (buffer), 0xff, n_bytes);
     }
   tps_buffer_pool_unref (pool);
-}
-
-TEST (Buffer, IsExclusiveWhileThereIsOneReference)
-{
-  g_autoptr (TpsBuffer) buffer = tps_buffer_new (10);
-
-  EXPECT_TRUE (tps_buffer_is_exclusive (buffer));
-  TpsBuffer *other = tps_buffer_ref (buffer);
-  EXPECT_FALSE (tps_buffer_is_exclusive (buffer));
-  tps_buffer_unref (other);
-  EXPECT_TRUE (tps_buffer_is_exclusive (buffer));
-}
-
-TEST (Buffer, ForeignMemoryIsGivenBackOnceWhenTheLastReferenceGoes)
-{
-  int n_freed = 0;
-  char memory[16];
-  TpsBuffer *buffer = tps_buffer_new_foreign (
-      memory, sizeof memory, nullptr, [] (gpointer count) { ++*(int *) count; }, &n_freed);
-
-  tps_buffer_ref (buffer);
-  tps_buffer_unref (buffer);
-  EXPECT_EQ (n_freed, 0);
-  EXPECT_EQ (tps_buffer_get_data (buffer), (guint8 *) memory);
-  tps_buffer_unref (buffer);
-  EXPECT_EQ (n_freed, 1);
 }
 
 TEST (Buffer, CopiesBytesOfAnySize)
@@ -124,22 +83,6 @@ TEST (Buffer, SmallCopiesKeepTheirBytesWhileOthersComeAndGo)
     thread.join ();
 }
 
-TEST (BufferPool, ReusesReleasedBuffers)
-{
-  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (nullptr, nullptr, 1 << 20);
-  TpsBuffer *first = tps_buffer_pool_try_get (pool, 100000);
-  guint8 *data = tps_buffer_get_data (first);
-
-  tps_buffer_unref (first);
-  TpsBuffer *second = tps_buffer_pool_try_get (pool, 99000);
-  EXPECT_EQ (tps_buffer_get_data (second), data);
-  EXPECT_EQ (tps_buffer_get_size (second), 99000u);
-  TpsBuffer *third = tps_buffer_pool_try_get (pool, 99000);
-  EXPECT_NE (tps_buffer_get_data (third), data);
-  tps_buffer_unref (second);
-  tps_buffer_unref (third);
-}
-
 /* A buffer that is in use again must not count as kept. */
 TEST (BufferPool, ReusesAsLongAsItIsUsed)
 {
@@ -157,23 +100,6 @@ TEST (BufferPool, ReusesAsLongAsItIsUsed)
       tps_buffer_unref (buffer);
       tps_buffer_unref (other); /* freed, because it exceeds the limit of kept bytes */
     }
-}
-
-TEST (BufferPool, RefusesBuffersBeyondItsLimitAndRecovers)
-{
-  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 100000);
-  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (budget, nullptr, 0);
-  TpsBuffer *first = tps_buffer_pool_try_get (pool, 60000);
-
-  ASSERT_NE (first, nullptr);
-  EXPECT_EQ (tps_buffer_pool_try_get (pool, 60000), nullptr);
-  EXPECT_EQ (tps_buffer_pool_try_get (pool, 200000), nullptr);
-  EXPECT_GE (tps_buffer_pool_get_n_bytes_out (pool), 60000u);
-  tps_buffer_unref (first);
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 0u);
-  TpsBuffer *again = tps_buffer_pool_try_get (pool, 60000);
-  EXPECT_NE (again, nullptr);
-  tps_buffer_unref (again);
 }
 
 class BudgetedPool : public testing::Test
@@ -237,26 +163,6 @@ TEST_F (BudgetedPool, IdleBuffersNeverCauseARefusal)
     }
 }
 
-TEST_F (BudgetedPool, NamesTheFullBudget)
-{
-  g_autoptr (GError) error = nullptr;
-
-  EXPECT_EQ (tps_buffer_pool_get (pool, 65 << 10, &error), nullptr);
-  EXPECT_STREQ (error->message,
-                "the budget of pending: 81920 bytes exceed its limit of 65536 bytes");
-}
-
-TEST_F (BudgetedPool, KeepsNothingThatItsBudgetHasNoRoomFor)
-{
-  g_autoptr (TpsBudget) little = tps_budget_new (process, "little", 4096);
-  g_autoptr (TpsBufferPool) other = tps_buffer_pool_new (pending, little, 1 << 20);
-
-  tps_buffer_unref (tps_buffer_pool_try_get (other, 32 << 10));
-  EXPECT_EQ (tps_budget_get_held (process), 0u);
-  tps_buffer_unref (tps_buffer_pool_try_get (other, 4096));
-  EXPECT_EQ (tps_budget_get_held (process), 4096u);
-}
-
 TEST_F (BudgetedPool, LeavesBuffersAloneThatWereOutBefore)
 {
   g_autoptr (TpsBufferPool) late = tps_buffer_pool_new (nullptr, nullptr, 1 << 20);
@@ -272,27 +178,6 @@ TEST_F (BudgetedPool, LeavesBuffersAloneThatWereOutBefore)
   EXPECT_EQ (tps_budget_get_held (kept), 8192u);
   tps_buffer_unref (after);
   EXPECT_EQ (tps_budget_get_held (pending), 0u);
-}
-
-TEST (BufferPool, AnAbsurdRequestGetsNothing)
-{
-  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 1 << 20);
-  g_autoptr (TpsBufferPool) limited = tps_buffer_pool_new (budget, nullptr, 0);
-
-  EXPECT_EQ (tps_buffer_pool_try_get (limited, G_MAXSIZE), nullptr);
-  EXPECT_EQ (tps_buffer_pool_try_get (limited, (gsize) 1 << 50), nullptr);
-  EXPECT_EQ (tps_buffer_pool_try_get (tps_buffer_pool_get_default (), G_MAXSIZE), nullptr);
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (limited), 0u);
-}
-
-TEST (BufferPool, BuffersOutliveTheCallersReference)
-{
-  TpsBufferPool *pool = tps_buffer_pool_new (nullptr, nullptr, 1 << 20);
-  TpsBuffer *buffer = tps_buffer_pool_try_get (pool, 5000);
-
-  tps_buffer_pool_unref (pool);
-  memset (tps_buffer_get_data (buffer), 1, 5000);
-  tps_buffer_unref (buffer);
 }
 
 // Keeps and releases buffers of random sizes in random order. No buffer may overlap another, and
@@ -436,31 +321,6 @@ TEST (BufferPoolWithSource, TakesBuffersBeyondItsKeptMemoryFromTheHeap)
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_of_source (pool), 4 * MIN_BYTES);
   use (pool, 16 * MIN_BYTES, 1);
   EXPECT_EQ (source.n_asked, 4);
-}
-
-TEST (BufferPoolWithSource, KeepsItsLimit)
-{
-  Source source;
-  g_autoptr (TpsBufferPool) pool = source.new_pool (4 * MIN_BYTES, 64 << 20);
-  TpsBuffer *buffer = tps_buffer_pool_try_get (pool, 3 * MIN_BYTES);
-
-  EXPECT_EQ (tps_buffer_pool_try_get (pool, 2 * MIN_BYTES), nullptr);
-  EXPECT_EQ (source.n_asked, 1);
-  tps_buffer_unref (buffer);
-}
-
-TEST (BufferPoolWithSource, ReleasesItsMemoryWithTheLastReference)
-{
-  Source source;
-  TpsBufferPool *pool = source.new_pool (0, 1 << 20);
-  use (pool, MIN_BYTES, 3);
-  TpsBuffer *buffer = tps_buffer_pool_try_get (pool, MIN_BYTES);
-
-  tps_buffer_pool_unref (pool);
-  EXPECT_EQ (source.n_out, 3);
-  memset (tps_buffer_get_data (buffer), 1, MIN_BYTES);
-  tps_buffer_unref (buffer);
-  EXPECT_EQ (source.n_out, 0);
 }
 
 TEST (BufferPoolWithSource, IsSharedByThreads)

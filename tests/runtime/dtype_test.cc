@@ -43,32 +43,6 @@ half_value (uint16_t bits)
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
-TEST (DType, KnowsItsTypes)
-{
-  const struct
-  {
-    gint dtype;
-    const char *name;
-    gsize size;
-    gboolean is_floating;
-  } cases[] = { { 1, "FLOAT32", 4, TRUE },  { 2, "FLOAT64", 8, TRUE }, { 3, "FLOAT16", 2, TRUE },
-                { 4, "BFLOAT16", 2, TRUE }, { 5, "INT32", 4, FALSE },  { 6, "INT64", 8, FALSE } };
-
-  for (const auto &test : cases)
-    {
-      EXPECT_TRUE (tps_dtype_is_valid (test.dtype));
-      EXPECT_STREQ (tps_dtype_name ((TpsDType) test.dtype), test.name);
-      EXPECT_EQ (tps_dtype_size ((TpsDType) test.dtype), test.size);
-      EXPECT_EQ (tps_dtype_is_floating ((TpsDType) test.dtype), test.is_floating);
-    }
-  for (gint dtype : { -1, 0, 7, 77, G_MAXINT, G_MININT })
-    {
-      EXPECT_FALSE (tps_dtype_is_valid (dtype));
-      EXPECT_STREQ (tps_dtype_name ((TpsDType) dtype), "UNKNOWN");
-      EXPECT_FALSE (tps_dtype_is_floating ((TpsDType) dtype));
-    }
-}
-
 TEST (Float16, EveryValueIsExactAsAFloat)
 {
   for (uint32_t bits = 0; bits < 65536; bits++)

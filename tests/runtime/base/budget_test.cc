@@ -29,20 +29,6 @@ struct BudgetTest : testing::Test
   GError *error = nullptr;
 };
 
-TEST_F (BudgetTest, AChargeCountsInEveryBudgetAbove)
-{
-  ASSERT_TRUE (tps_budget_charge (small, 30, nullptr));
-  ASSERT_TRUE (tps_budget_charge (large, 50, nullptr));
-  EXPECT_EQ (tps_budget_get_held (small), 30u);
-  EXPECT_EQ (tps_budget_get_held (large), 50u);
-  EXPECT_EQ (tps_budget_get_held (process), 80u);
-  tps_budget_release (small, 30);
-  tps_budget_release (large, 50);
-  EXPECT_EQ (tps_budget_get_held (process), 0u);
-  EXPECT_EQ (tps_budget_get_peak (process), 80u);
-  EXPECT_EQ (tps_budget_get_peak (small), 30u);
-}
-
 TEST_F (BudgetTest, RefusesChargesBeyondItsOwnLimitAndReportsTheHeldBytes)
 {
   tps_budget_set_flag (small, "--max-small-mib");
@@ -142,47 +128,6 @@ TEST_F (BudgetTest, ChargesThatNeverFitAreRefusedForGood)
   tps_budget_unref (unlimited);
 }
 
-TEST_F (BudgetTest, NoBudgetIsWithoutALimit)
-{
-  TpsCharge charge = {};
-
-  EXPECT_TRUE (tps_budget_charge (nullptr, G_MAXSIZE, &error));
-  tps_budget_release (nullptr, G_MAXSIZE);
-  EXPECT_EQ (tps_budget_ref (nullptr), nullptr);
-  tps_budget_unref (nullptr);
-  EXPECT_EQ (tps_budget_get_held (nullptr), 0u);
-  EXPECT_EQ (tps_budget_get_max (nullptr), G_MAXSIZE);
-  EXPECT_TRUE (tps_charge_set (&charge, 10, &error));
-  tps_charge_clear (&charge);
-}
-
-TEST_F (BudgetTest, AChildKeepsItsParent)
-{
-  TpsBudget *child = tps_budget_new (large, "child", 0);
-
-  g_clear_pointer (&large, tps_budget_unref);
-  EXPECT_TRUE (tps_budget_charge (child, 10, nullptr));
-  EXPECT_EQ (tps_budget_get_held (process), 10u);
-  tps_budget_release (child, 10);
-  tps_budget_unref (child);
-}
-
-TEST_F (BudgetTest, AChargeGrowsAndShrinks)
-{
-  TpsCharge charge = { .budget = small, .n_bytes = 0 };
-
-  EXPECT_TRUE (tps_charge_set (&charge, 20, nullptr));
-  EXPECT_TRUE (tps_charge_add (&charge, 15, nullptr));
-  EXPECT_FALSE (tps_charge_add (&charge, 10, &error));
-  EXPECT_EQ (charge.n_bytes, 35u);
-  EXPECT_EQ (tps_budget_get_held (process), 35u);
-  EXPECT_TRUE (tps_charge_set (&charge, 5, nullptr));
-  EXPECT_EQ (tps_budget_get_held (small), 5u);
-  tps_charge_clear (&charge);
-  tps_charge_clear (&charge);
-  EXPECT_EQ (tps_budget_get_held (process), 0u);
-}
-
 // ---- memory kept for reuse ----------------------------------------------------------------------
 
 // Keeps memory in steps of 8 bytes, charged to a budget.
@@ -253,31 +198,7 @@ TEST_F (BudgetTest, KeptMemoryIsGivenBackOnRequest)
   EXPECT_EQ (tps_budget_get_held (process), 0u);
 }
 
-TEST_F (BudgetTest, IsNotAskedAfterItsRemoval)
-{
-  {
-    Keeper keeper (large, 90);
-  }
-  EXPECT_TRUE (tps_budget_charge (large, 90, nullptr));
-  EXPECT_FALSE (tps_budget_charge (large, 90, nullptr));
-  tps_budget_release (large, 90);
-}
-
 // ---- all budgets --------------------------------------------------------------------------------
-
-TEST_F (BudgetTest, AllBudgetsOfATreeAreListed)
-{
-  std::string names;
-
-  tps_budget_visit (
-      small,
-      [] (TpsBudget *budget, gpointer text) {
-        *static_cast<std::string *> (text) += std::string (tps_budget_get_name (budget)) + " "
-                                              + std::to_string (tps_budget_get_max (budget)) + "\n";
-      },
-      &names);
-  EXPECT_EQ (names, "process 100\nsmall 40\nlarge 90\n");
-}
 
 TEST_F (BudgetTest, ThreadsNeverHoldMoreThanTheLimitTogether)
 {

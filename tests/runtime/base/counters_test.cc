@@ -8,7 +8,6 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/base/metrics.h"
 #include "tests/runtime/base/readings.h"
 
 namespace thriftps_test {
@@ -50,41 +49,6 @@ TEST (Counters, AreFoundByTheirLabelsAndReadByFamilies)
   EXPECT_NE (a, b);
 }
 
-TEST (Counters, NullCountsNothing)
-{
-  TpsCounter *counter = tps_counters_use_counter (nullptr, &kCalls, "a", nullptr);
-  TpsGauge *gauge = tps_counters_use_gauge (nullptr, &kLevel, nullptr, nullptr);
-  TpsHistogram *histogram = tps_counters_use_histogram (nullptr, &kDuration, "a", nullptr);
-  tps_counter_add (counter, 1);
-  tps_gauge_add (gauge, 1);
-  tps_gauge_set (gauge, 1);
-  tps_histogram_record (histogram, 1);
-  EXPECT_EQ (tps_counter_get (counter), 0u);
-  EXPECT_EQ (tps_gauge_get (gauge), 0);
-  tps_counters_end_use (nullptr, nullptr);
-  int released = 0;
-  tps_counters_add_reader (
-      nullptr, &kLevel, nullptr, nullptr, [] (gpointer) -> gint64 { return 1; }, &released,
-      [] (gpointer data) { ++*static_cast<int *> (data); });
-  EXPECT_EQ (released, 1);
-  tps_counters_remove_collector (nullptr, tps_counters_add_collector (nullptr, nullptr, nullptr));
-}
-
-TEST (Counters, OfManyThreadsAddUp)
-{
-  g_autoptr (TpsCounters) counters = tps_counters_new ();
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 12; i++)
-    threads.emplace_back ([&counters] {
-      TpsCounter *counter = tps_counters_use_counter (counters, &kCalls, "a", nullptr);
-      for (int j = 0; j < 10000; j++)
-        tps_counter_add (counter, 1);
-    });
-  for (std::thread &thread : threads)
-    thread.join ();
-  EXPECT_EQ (ReadNumber (counters, "calls_total"), 120000);
-}
-
 // Peers choose the names of tables. All names beyond the limit share one series for each code.
 TEST (Counters, BeyondTheBoundAreCountedAsOther)
 {
@@ -109,31 +73,6 @@ TEST (Counters, BeyondTheBoundAreCountedAsOther)
       << "there is room again";
   tps_counters_end_use (counters, beyond);
   EXPECT_EQ (ReadNumber (counters, "failures_total", TPS_OTHER_VALUES), 196);
-}
-
-// Peers may also choose the name "other".
-TEST (Counters, AValueNamedOtherHasASeriesOfItsOwn)
-{
-  g_autoptr (TpsCounters) counters = tps_counters_new ();
-  for (const char *name : { "other", "t1", "t2", "t3" })
-    tps_counter_add (tps_counters_use_counter (counters, &kFailures, name, "STALE"), 1);
-  EXPECT_EQ (ListNumbers (counters), "failures_total{table=\"other\",code=\"STALE\"} 1\n"
-                                     "failures_total{table=\"t1\",code=\"STALE\"} 1\n"
-                                     "failures_total{table=\"(other)\",code=\"STALE\"} 2\n");
-}
-
-// A caller may count all further objects in one series and may request this series by its name.
-TEST (Counters, TheSeriesOfFurtherValuesMayBeUsedByName)
-{
-  g_autoptr (TpsCounters) counters = tps_counters_new ();
-  TpsCounter *others = tps_counters_use_counter (counters, &kFailures, TPS_OTHER_VALUES, "STALE");
-  for (const char *name : { "t0", "t1", "t2" })
-    tps_counter_add (tps_counters_use_counter (counters, &kFailures, name, "STALE"), 1);
-  tps_counter_add (others, 10);
-  EXPECT_EQ (ListNumbers (counters), "failures_total{table=\"(other)\",code=\"STALE\"} 11\n"
-                                     "failures_total{table=\"t0\",code=\"STALE\"} 1\n"
-                                     "failures_total{table=\"t1\",code=\"STALE\"} 1\n")
-      << "it does not count towards the bound";
 }
 
 TEST (Counters, EndWithTheirLastUse)
@@ -235,23 +174,6 @@ TEST (Counters, CollectorsAddSamplesUpToTheBound)
   EXPECT_EQ (ListNumbers (counters), "");
 }
 
-void
-CollectOther (TpsReading *reading, gpointer)
-{
-  for (const char *name : { "other", "t1", "t2", "t3" })
-    tps_reading_add (reading, &kBytes, name, nullptr, 1);
-}
-
-TEST (Counters, ACollectedValueNamedOtherHasASampleOfItsOwn)
-{
-  g_autoptr (TpsCounters) counters = tps_counters_new ();
-  guint id = tps_counters_add_collector (counters, CollectOther, nullptr);
-  EXPECT_EQ (ListNumbers (counters), "table_bytes{table=\"other\"} 1\n"
-                                     "table_bytes{table=\"t1\"} 1\n"
-                                     "table_bytes{table=\"(other)\"} 2\n");
-  tps_counters_remove_collector (counters, id);
-}
-
 // Reads run concurrently with threads that create, change and end series.
 TEST (Counters, AreReadWhileTheyChange)
 {
@@ -277,18 +199,6 @@ TEST (Counters, AreReadWhileTheyChange)
   for (std::thread &thread : threads)
     thread.join ();
   EXPECT_EQ (ListNumbers (counters), "");
-}
-
-// The counters of an exporter must never decrease, so a clear drops only the spans.
-TEST (Counters, OfMetricsOutliveClear)
-{
-  g_autoptr (TpsMetrics) metrics = tps_metrics_new (nullptr, nullptr);
-  TpsCounters *counters = tps_metrics_get_counters (metrics);
-  tps_counter_add (tps_counters_use_counter (counters, &kCalls, "a", nullptr), 3);
-  tps_metrics_clear (metrics);
-  EXPECT_EQ (ReadNumber (tps_metrics_get_counters (metrics), "calls_total"), 3);
-  g_autoptr (GPtrArray) summaries = tps_metrics_summarize (metrics, FALSE);
-  EXPECT_EQ (summaries->len, 0u);
 }
 
 } // namespace

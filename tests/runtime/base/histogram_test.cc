@@ -146,15 +146,6 @@ TEST (Histogram, QuantilesAreThoseOfTheSamples)
       }
 }
 
-TEST (Histogram, OfNothingHasNoQuantiles)
-{
-  Counts counts = Record ({});
-  EXPECT_TRUE (std::isnan (tps_histogram_counts_get_quantile (counts.get (), 0.5)));
-  EXPECT_EQ (tps_histogram_counts_get_below (counts.get (), 1), 0u);
-  tps_histogram_record (nullptr, 1);
-  tps_histogram_free (nullptr);
-}
-
 // Exporters require that counts below a bound never decrease with the bound. The counts are exact
 // except for durations within 1.1 % of the bound.
 TEST (Histogram, CountsBelowABoundAreThoseOfTheSamples)
@@ -259,17 +250,6 @@ TEST (Cells, OfThreadsThatHaveEndedAreKept)
   EXPECT_EQ (tps_cell_new (), cell);
   EXPECT_EQ (tps_cell_read (cell), 0u);
   tps_cell_free (cell);
-}
-
-TEST (Cells, NumberZeroCountsNothing)
-{
-  guint64 sums[TPS_CELL_BLOCK] = {};
-  tps_cell_add (0, 5);
-  EXPECT_EQ (tps_cell_read (0), 0u);
-  tps_cell_block_read (0, sums);
-  EXPECT_EQ (sums[0], 0u);
-  tps_cell_free (0);
-  tps_cell_block_free (0);
 }
 
 TEST (Cells, RunOut)

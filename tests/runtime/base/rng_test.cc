@@ -36,20 +36,6 @@ TEST (Rng, PhiloxGivesItsPublishedVectors)
     }
 }
 
-TEST (Rng, SeedsAndStreamsDiffer)
-{
-  TpsRng a, b, c, d;
-
-  tps_rng_init (&a, 5, 0);
-  tps_rng_init (&b, 5, 0);
-  tps_rng_init (&c, 5, 1);
-  tps_rng_init (&d, 5 + (G_GINT64_CONSTANT (1) << 32), 0);
-  guint64 first = tps_rng_next_u64 (&a);
-  EXPECT_EQ (first, tps_rng_next_u64 (&b));
-  EXPECT_NE (first, tps_rng_next_u64 (&c));
-  EXPECT_NE (first, tps_rng_next_u64 (&d));
-}
-
 TEST (Rng, BelowCoversItsRangeEvenly)
 {
   TpsRng rng;
@@ -81,29 +67,6 @@ TEST (Rng, DoublesAreInTheUnitInterval)
   EXPECT_NEAR (sum / 100000, 0.5, 0.005);
 }
 
-TEST (Rng, NormalsHaveTheirMoments)
-{
-  TpsRng rng;
-  double moments[5] = { 0 };
-  const int n = 200000;
-  int n_far = 0;
-
-  tps_rng_init (&rng, 3, 0);
-  for (int i = 0; i < n; i++)
-    {
-      double x = tps_rng_next_normal (&rng);
-
-      for (int k = 1; k <= 4; k++)
-        moments[k] += std::pow (x, k) / n;
-      n_far += std::fabs (x) > 1.959963984540054;
-    }
-  EXPECT_NEAR (moments[1], 0, 0.01);
-  EXPECT_NEAR (moments[2], 1, 0.015);
-  EXPECT_NEAR (moments[3], 0, 0.04);
-  EXPECT_NEAR (moments[4], 3, 0.1);
-  EXPECT_NEAR (n_far / (double) n, 0.05, 0.003);
-}
-
 // Repeats the computation from the generator's words to a normal number, with the library's
 // logarithm instead of the project's own.
 TEST (Rng, NormalsAgreeWithTheLibrarysLogarithm)
@@ -127,34 +90,6 @@ TEST (Rng, NormalsAgreeWithTheLibrarysLogarithm)
       EXPECT_NEAR (tps_rng_next_normal (&ours), x * factor, 1e-12);
       EXPECT_NEAR (tps_rng_next_normal (&ours), y * factor, 1e-12);
     }
-}
-
-TEST (Rng, FillsStayInTheirRange)
-{
-  TpsRng rng;
-  std::vector<float> values (10000);
-
-  tps_rng_init (&rng, 5, 0);
-  tps_rng_fill_uniform (&rng, values.data (), values.size (), -0.25, 0.5);
-  EXPECT_GE (*std::min_element (values.begin (), values.end ()), -0.25f);
-  EXPECT_LE (*std::max_element (values.begin (), values.end ()), 0.5f);
-  EXPECT_LT (*std::min_element (values.begin (), values.end ()), -0.249f);
-  EXPECT_GT (*std::max_element (values.begin (), values.end ()), 0.499f);
-}
-
-TEST (Rng, ShuffleKeepsAllAndMovesThem)
-{
-  TpsRng rng;
-  std::vector<gint64> values (100);
-
-  for (gint64 i = 0; i < 100; i++)
-    values[i] = i;
-  tps_rng_init (&rng, 6, 0);
-  std::vector<gint64> shuffled = values;
-  tps_rng_shuffle (&rng, shuffled.data (), shuffled.size ());
-  EXPECT_NE (shuffled, values);
-  std::sort (shuffled.begin (), shuffled.end ());
-  EXPECT_EQ (shuffled, values);
 }
 
 } // namespace

@@ -63,12 +63,6 @@ INSTANTIATE_TEST_SUITE_P (Orders, StreamCopyTest, testing::Values (size_t { 64 }
                                                      : "FourPagesSideBySide";
                           });
 
-TEST_P (StreamCopyTest, CopiesEverySmallSize)
-{
-  for (size_t n_bytes = 0; n_bytes <= 130; n_bytes++)
-    CheckCopy (3, 5, n_bytes);
-}
-
 TEST_P (StreamCopyTest, CopiesOnBothSidesOfTheBoundary)
 {
   for (size_t n_bytes : { kMin - 1, kMin, kMin + 1 })
@@ -94,34 +88,12 @@ TEST_P (StreamCopyTest, CopiesOnManyThreadsAtOnce)
     EXPECT_TRUE (copy == from_);
 }
 
-TEST_P (StreamCopyTest, CopiesFromAndToEveryPlaceInALine)
-{
-  for (size_t offset = 0; offset < 64; offset += 7)
-    {
-      CheckCopy (kGuard - offset, kGuard, kMin);
-      CheckCopy (kGuard, kGuard - offset, kMin);
-      CheckCopy (kGuard - offset, kGuard - offset, kMin);
-    }
-}
-
-TEST_P (StreamCopyTest, CopiesTailsOfEveryKind)
-{
-  for (size_t tail : { size_t { 1 }, size_t { 63 }, size_t { 64 }, size_t { 4095 }, size_t { 4096 },
-                       kGroup - 1, kGroup, kGroup + 1, 2 * kGroup + 65 })
-    CheckCopy (kGuard + 1, kGuard + 2, kMin + tail);
-}
-
 TEST_P (StreamCopyTest, CopiesRandomSizesAndOffsets)
 {
   std::mt19937_64 dice (7);
 
-  for (int i = 0; i < 40; i++)
+  for (int i = 0; i < 80; i++)
     CheckCopy (dice () % kGuard, dice () % kGuard, kMin - kGroup + dice () % (3 * kGroup));
-}
-
-TEST (StreamCopyOfNothingTest, TouchesNothing)
-{
-  tps_stream_copy (nullptr, nullptr, 0);
 }
 
 } // namespace

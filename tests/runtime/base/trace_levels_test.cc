@@ -59,21 +59,6 @@ TEST (TraceLevels, TheInnermostFolderWins)
   EXPECT_EQ (Find (levels, "plugin/net/loop.c"), TPS_TRACE_INFO);
 }
 
-TEST (TraceLevels, OtherAreasAreInfoUnlessTheTextSaysSo)
-{
-  EXPECT_EQ (Find ("net=debug", "plugin/app/flags.c"), TPS_TRACE_INFO);
-  EXPECT_EQ (Find ("error", "plugin/app/flags.c"), TPS_TRACE_ERROR);
-}
-
-TEST (TraceLevels, AreWrittenAsTheyAreRead)
-{
-  g_autoptr (TpsTraceLevels) levels = tps_trace_levels_parse (" net=debug , warning", nullptr);
-  ASSERT_NE (levels, nullptr);
-  g_autofree gchar *text = tps_trace_levels_to_text (levels);
-  EXPECT_STREQ (text, "warning,net=debug");
-  EXPECT_EQ (tps_trace_levels_get_max (levels), TPS_TRACE_DEBUG);
-}
-
 TEST (TraceLevels, RefusesMalformedTexts)
 {
   EXPECT_THAT (Refusal (""), HasSubstr ("it is empty"));
@@ -119,14 +104,6 @@ TEST (TraceLevels, DecideAboutEachEventAndMayChangeAtAnyTime)
   tps_trace (&net_event, tps_field_int ("n", 2));
   tps_trace (&log_event, tps_field_int ("n", 2));
   EXPECT_THAT (capture.Lines (), ElementsAre ("debug net n=1", "warning log n=2"));
-}
-
-TEST (TraceLevels, AnEventKnowsTheFolderThatDeclaresIt)
-{
-  TpsTraceEvent here = TPS_TRACE_EVENT ("here", TPS_TRACE_DEBUG);
-  TraceCapture capture;
-  ASSERT_TRUE (tps_trace_set_levels ("info,base=debug", nullptr));
-  EXPECT_TRUE (tps_trace_is_wanted (&here)) << here.file;
 }
 
 // Threads emit while the levels change. Each emission must be safe, and the last levels must apply.

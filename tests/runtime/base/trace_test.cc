@@ -21,17 +21,6 @@ namespace {
 using testing::ElementsAre;
 using thriftps_test::TraceCapture;
 
-TEST (Trace, EvaluatesNoFieldsOfALevelThatIsDisabled)
-{
-  TpsTraceEvent event = TPS_TRACE_EVENT ("accepted", TPS_TRACE_DEBUG);
-  TraceCapture capture;
-  int n_evaluated = 0;
-  tps_trace_set_level (TPS_TRACE_INFO);
-  tps_trace (&event, tps_field_int ("n", ++n_evaluated));
-  EXPECT_EQ (n_evaluated, 0);
-  EXPECT_THAT (capture.Lines (), ElementsAre ());
-}
-
 TEST (Trace, CopiesTextOfFieldsUpToALimit)
 {
   TpsTraceEvent event = TPS_TRACE_EVENT ("e", TPS_TRACE_INFO);
@@ -138,23 +127,6 @@ TEST (Trace, AStuckSinkDelaysNoCallerAndDropsAreCounted)
   std::vector<std::string> events = sink.WaitFor ("trace_dropped");
   EXPECT_EQ (events.size (), n_events - n_dropped + 1);
   EXPECT_EQ (events.back (), "trace_dropped count=" + std::to_string (n_dropped));
-}
-
-TEST (Trace, ManyThreadsLoseNothing)
-{
-  TraceCapture capture;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 8; i++)
-    threads.emplace_back ([] {
-      for (int j = 0; j < 40; j++)
-        {
-          TpsTraceEvent event = TPS_TRACE_EVENT ("e", TPS_TRACE_INFO);
-          tps_trace (&event, tps_field_int ("j", j));
-        }
-    });
-  for (std::thread &thread : threads)
-    thread.join ();
-  EXPECT_EQ (capture.Lines ().size (), 320u);
 }
 
 TEST (TraceText, WritesWholeLinesThroughANonBlockingPipe)

@@ -85,74 +85,6 @@ append (gpointer user_data)
   numbered->order->push_back (numbered->number);
 }
 
-TEST (WorkerPool, OneThreadRunsJobsInOrder)
-{
-  TpsWorkerPool *pool = tps_worker_pool_new ("test", 1);
-  std::vector<Numbered> jobs;
-  std::vector<int> order;
-
-  for (int i = 0; i < 100; i++)
-    jobs.push_back ({ &order, i });
-  for (Numbered &job : jobs)
-    tps_worker_pool_submit (pool, append, &job);
-  tps_worker_pool_free (pool);
-  ASSERT_EQ (order.size (), 100u);
-  for (int i = 0; i < 100; i++)
-    EXPECT_EQ (order[(size_t) i], i);
-}
-
-TEST (WorkerPool, ReportsItsLoad)
-{
-  TpsWorkerPool *pool = tps_worker_pool_new ("test", 1);
-  TpsJobQueue *queue = tps_job_queue_new (pool, TPS_LANE_SHORT);
-  TpsWorkerLoad load;
-  Gate begun, gate, done;
-
-  tps_worker_pool_submit (pool, Gate::open_it, &begun);
-  tps_worker_pool_submit (pool, Gate::wait_for_it, &gate);
-  begun.wait ();
-  tps_job_queue_submit (queue, Gate::wait_for_it, Gate::wait_for_it, &gate);
-  tps_worker_pool_submit (pool, Gate::open_it, &done);
-  do
-    tps_worker_pool_get_load (pool, &load);
-  while (load.n_ended < 1 || load.n_running < 1);
-  EXPECT_EQ (load.n_waiting, 2u);
-  tps_job_queue_cancel (queue);
-  tps_worker_pool_get_load (pool, &load);
-  EXPECT_EQ (load.n_waiting, 2u) << "a cancellation is a job too";
-  gate.open ();
-  done.wait ();
-  do
-    tps_worker_pool_get_load (pool, &load);
-  while (load.n_ended < 4);
-  EXPECT_EQ (load.n_waiting, 0u);
-  EXPECT_EQ (load.n_running, 0u);
-  tps_job_queue_unref (queue);
-  tps_worker_pool_free (pool);
-}
-
-TEST (WorkerPool, FreeRunsQueuedJobs)
-{
-  std::atomic<int> n { 0 };
-  TpsWorkerPool *pool = tps_worker_pool_new ("test", 3);
-
-  for (int i = 0; i < 1000; i++)
-    tps_worker_pool_submit (pool, count, &n);
-  tps_worker_pool_free (pool);
-  EXPECT_EQ (n, 1000);
-}
-
-TEST (WorkerPool, ThreadsRunAtTheSameTime)
-{
-  TpsWorkerPool *pool = tps_worker_pool_new ("test", 2);
-  Gate gate;
-
-  tps_worker_pool_submit (pool, Gate::wait_for_it,
-                          &gate); /* blocks one thread until the other opens the gate */
-  tps_worker_pool_submit (pool, Gate::open_it, &gate);
-  tps_worker_pool_free (pool);
-}
-
 struct Nested
 {
   TpsWorkerPool *pool;
@@ -168,47 +100,6 @@ submit_nested (gpointer user_data)
   nested->n++;
   if (--nested->depth > 0)
     tps_worker_pool_submit (nested->pool, submit_nested, nested);
-}
-
-TEST (WorkerPool, CountsTheQueuedJobsOfEachLane)
-{
-  g_autoptr (TpsWorkerPool) pool = tps_worker_pool_new ("busy", 1);
-  g_autoptr (TpsJobQueue) queue = tps_job_queue_new (pool, TPS_LANE_LONG);
-  Gate begun, gate, cancelled;
-  std::pair<Gate *, Gate *> gates (&begun, &gate);
-
-  tps_worker_pool_submit (
-      pool,
-      [] (gpointer data) {
-        auto *both = (std::pair<Gate *, Gate *> *) data;
-
-        both->first->open ();
-        both->second->wait ();
-      },
-      &gates);
-  begun.wait ();
-  tps_worker_pool_submit (pool, Gate::wait_for_it, &gate);
-  tps_job_queue_submit (queue, Gate::wait_for_it, Gate::open_it, &cancelled);
-  tps_job_queue_submit (queue, Gate::wait_for_it, nullptr, &gate);
-  EXPECT_EQ (tps_worker_pool_get_n_queued (pool, TPS_LANE_SHORT), 1u);
-  EXPECT_EQ (tps_worker_pool_get_n_queued (pool, TPS_LANE_LONG), 2u);
-  tps_job_queue_cancel (queue); /* a cancelled job becomes a short job */
-  EXPECT_EQ (tps_worker_pool_get_n_queued (pool, TPS_LANE_SHORT), 2u);
-  EXPECT_EQ (tps_worker_pool_get_n_queued (pool, TPS_LANE_LONG), 1u);
-  gate.open ();
-  cancelled.wait ();
-  while (tps_worker_pool_get_n_queued (pool, TPS_LANE_LONG) > 0)
-    ;
-  EXPECT_EQ (tps_worker_pool_get_n_queued (pool, TPS_LANE_SHORT), 0u);
-}
-
-TEST (WorkerPool, JobsOfJobsRunEvenWhileItEnds)
-{
-  Nested nested = { tps_worker_pool_new ("test", 1), { 0 }, 100 };
-
-  tps_worker_pool_submit (nested.pool, submit_nested, &nested);
-  tps_worker_pool_free (nested.pool);
-  EXPECT_EQ (nested.n, 100);
 }
 
 TEST (WorkerPool, SettlesWithTheLastJobOfAJob)
@@ -298,16 +189,6 @@ TEST (WorkerPool, CancelledTimersNeverRun)
                              &n); /* not due when the pool ends, so it never runs */
   tps_worker_pool_free (pool);
   EXPECT_EQ (n, 0);
-}
-
-TEST (WorkerPool, TimersOfThePastRunAtOnce)
-{
-  TpsWorkerPool *pool = tps_worker_pool_new ("test", 2);
-  Gate gate;
-
-  tps_worker_pool_add_timer (pool, 0, Gate::open_it, &gate);
-  gate.wait ();
-  tps_worker_pool_free (pool);
 }
 
 /* ---- lanes ---- */
@@ -509,39 +390,6 @@ TEST (JobQueue, CancelDropsJobsThatHaveNotBegun)
   EXPECT_EQ (of_open.n_run, 64);
   EXPECT_EQ (of_open.n_cancelled, 0);
   EXPECT_EQ (must.n_run, 2);
-}
-
-TEST (JobQueue, CancelledEmptyQueuesLeaveTheRing)
-{
-  HeldPool held;
-  Fate fate;
-
-  for (int i = 0; i < 100; i++)
-    {
-      g_autoptr (TpsJobQueue) queue = tps_job_queue_new (held.pool, TPS_LANE_SHORT);
-
-      tps_job_queue_submit (queue, Fate::run, Fate::cancel, &fate);
-      tps_job_queue_cancel (queue);
-    }
-  held.release_and_free ();
-  EXPECT_EQ (fate.n_run, 0);
-  EXPECT_EQ (fate.n_cancelled, 100);
-}
-
-TEST (JobQueue, OutlivesItsOwnerAndThePool)
-{
-  TpsWorkerPool *pool = tps_worker_pool_new ("test", 2);
-  TpsJobQueue *queue = tps_job_queue_new (pool, TPS_LANE_SHORT);
-  TpsJobQueue *dropped = tps_job_queue_new (pool, TPS_LANE_SHORT);
-  Fate fate;
-
-  for (int i = 0; i < 100; i++)
-    tps_job_queue_submit (dropped, Fate::run, Fate::cancel, &fate);
-  tps_job_queue_unref (dropped);
-  tps_worker_pool_free (pool);
-  EXPECT_EQ (fate.n_run, 100);
-  tps_job_queue_cancel (queue);
-  tps_job_queue_unref (queue);
 }
 
 /* Many threads submit jobs to many queues and cancel them. Every job must end exactly once. */

@@ -3,15 +3,14 @@
 #include "runtime/machine/machine.h"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <string>
-#include <thread>
-#include <vector>
+
+#include "tests/runtime/base/one_core.h"
 
 namespace thriftps_test {
 namespace {
@@ -141,6 +140,13 @@ TEST (MachineCores, AreLimitedByVersion1)
   EXPECT_EQ (tree.Read (8).n_cores, 8u);
 }
 
+TEST (MachineCores, AreOneForAThreadOnOneCore)
+{
+  OneCore one_core;
+
+  EXPECT_EQ (tps_cores_count (), 1u);
+}
+
 // ---- any files ------------------------------------------------------------------------------
 
 std::string
@@ -170,33 +176,6 @@ TEST (Machine, IsPlausibleForAnyContentsOfTheFiles)
       EXPECT_GE (machine.n_cores, 1u);
       EXPECT_LE (machine.n_cores, 2u);
     }
-}
-
-// ---- this machine ---------------------------------------------------------------------------
-
-TEST (Machine, OfThisProcessHasCores)
-{
-  cpu_set_t allowed;
-  ASSERT_EQ (sched_getaffinity (0, sizeof allowed, &allowed), 0);
-
-  const TpsMachine *machine = tps_machine_get ();
-  EXPECT_EQ (machine->n_allowed, (guint) CPU_COUNT (&allowed));
-  EXPECT_GE (machine->n_cores, 1u);
-  EXPECT_LE (machine->n_cores, machine->n_allowed);
-  EXPECT_GE (machine->n_processors, 1u);
-}
-
-TEST (Machine, IsTheSameForAllThreads)
-{
-  const TpsMachine *found[8];
-  std::vector<std::thread> threads;
-
-  for (const TpsMachine *&each : found)
-    threads.emplace_back ([&each] { each = tps_machine_get (); });
-  for (std::thread &thread : threads)
-    thread.join ();
-  for (const TpsMachine *each : found)
-    EXPECT_EQ (each, tps_machine_get ());
 }
 
 } // namespace
