@@ -192,26 +192,6 @@ TEST_F (Assign, ReadsRowAndLsnAtOneMoment)
   pusher.join ();
 }
 
-TEST_F (Assign, TheLastOfTwoCountsAndStateStays)
-{
-  TpsTablePush again = assignment ("emb", { 1 }, {});
-  const Ids one = { 1 };
-  const Floats nine (kDim, 9), eight (kDim, 8);
-
-  EXPECT_EQ (assign ({ 1, 2, 1 }, { 1, 1, 1, 2, 2, 2, 3, 3, 3 }), "");
-  EXPECT_EQ (read ({ 1 })[1].values, Floats (kDim, 3));
-  EXPECT_EQ (read ({ 2 })[2].values, Floats (kDim, 2));
-
-  again.indices = view (one);
-  again.values = view (nine, kDim);
-  again.client = "c";
-  again.sequence = 1;
-  EXPECT_EQ (push (store_.get (), again), "");
-  EXPECT_EQ (assign ({ 1 }, eight), "");
-  EXPECT_EQ (push (store_.get (), again), "") << "a repeat";
-  EXPECT_EQ (read ({ 1 })[1].values, eight);
-}
-
 TEST_F (Assign, RowsOfHalfFloatsTakeBoth)
 {
   const std::string half ("\x00\x3c\x00\x3c\x00\x3c", 2 * kDim); /* 1 in FLOAT16 */
@@ -233,31 +213,4 @@ TEST_F (Assign, RowsOfHalfFloatsTakeBoth)
   EXPECT_EQ (push (store_.get (), request), "");
   EXPECT_EQ (store_.rows ("half", { 4 }, &rows), "");
   EXPECT_EQ (rows, half);
-}
-
-TEST (AssignWithoutLsns, RefusesLsns)
-{
-  Store store;
-  const Ids ids = { 1 };
-  const Floats values (kDim, 1);
-  g_auto (TpsTensor) rows = {}, lsns = {};
-  TpsTablePush request = {};
-  GError *error = nullptr;
-
-  EXPECT_EQ (store.create (Spec ("emb", kRows, kDim).zeros ()), "");
-  request.may_wait = TRUE;
-  request.table = "emb";
-  request.indices = view (ids);
-  request.values = view (values, kDim);
-  request.is_assignment = TRUE;
-  EXPECT_TRUE (tps_table_store_push_and_wait (store.get (), &request, nullptr));
-  EXPECT_EQ (store.row ("emb", TPS_DTYPE_FLOAT32, 1), values);
-  request.as_of_lsn = 1;
-  EXPECT_FALSE (tps_table_store_push_and_wait (store.get (), &request, &error));
-  EXPECT_EQ (describe (error).rfind ("INVALID_ARGUMENT", 0), 0u);
-  error = nullptr;
-  const TpsTableLookup lookup = {};
-  EXPECT_FALSE (tps_table_store_lookup_rows_for (store.get (), &lookup, "emb", view (ids), &rows,
-                                                 &lsns, &error));
-  EXPECT_EQ (describe (error).rfind ("INVALID_ARGUMENT", 0), 0u);
 }

@@ -4,6 +4,7 @@
  * every step. The devices are the CPU through its table of operations, a strict fake device, and
  * the devices of this machine (tests/cuda). */
 
+#include <algorithm>
 #include <cstring>
 
 #include "tests/runtime/server/tables/tables.h"
@@ -266,6 +267,38 @@ TEST (DeviceTables, SeveralGradientsOfATableAreOneStep)
       }
 }
 
+/* Tries numbers of contributions on both sides of the threshold from which threads share a row. */
+TEST (DeviceTables, HotRowsHaveTheBitsOfTheHostsWithAnyNumberOfThreads)
+{
+  constexpr int64_t rows = 300;
+  const size_t lengths[] = { 2047, 2048, 2049, 1, 33, 3072, 9000 };
+
+  for (size_t dim : { 64, 600 }) /* with fewer elements, one thread would do the whole step */
+    for (unsigned n_workers : { 0, 3 })
+      for (bool weighted : { false, true })
+        {
+          std::mt19937_64 random (4);
+          Twins twins (n_workers);
+          Query query { "emb", {}, {}, weighted ? TPS_POOLING_SUM : TPS_POOLING_MEAN };
+
+          twins.create (spec_of ("emb", rows, static_cast<int32_t> (dim), TPS_OPTIMIZER_SGD),
+                        { "ops", false });
+          for (size_t id = 0; id < std::size (lengths); id++)
+            query.indices.insert (query.indices.end (), lengths[id], static_cast<int64_t> (7 * id));
+          for (int64_t id = 0; id < rows; id++)
+            query.indices.push_back (id);
+          std::shuffle (query.indices.begin (), query.indices.end (), random);
+          for (size_t i = 0; i < query.indices.size (); i += 1 + random () % 4)
+            query.offsets.push_back (static_cast<int64_t> (i));
+          if (weighted)
+            query.weights = random_floats (random, query.indices.size ());
+          Floats gradient = random_floats (random, query.n_bags () * dim);
+          for (Store *store : { &twins.host, &twins.device })
+            ASSERT_EQ (store->apply_bags ({ query }, { gradient }, static_cast<int64_t> (dim)), "");
+          twins.expect_same_rows ("emb", rows);
+        }
+}
+
 TEST (DeviceTables, AndOthersInOneCall)
 {
   constexpr int64_t rows = 30;
@@ -457,15 +490,4 @@ TEST (DeviceTables, AreChargedToTheirTenants)
     EXPECT_EQ (store.drop ("locked"), "");
   }
   EXPECT_EQ (held (), 0u);
-}
-
-TEST (DeviceTables, CallsOnThemAreNotForThreadsThatMayNotWait)
-{
-  Store store (0, Devices { find_device });
-  Query query { "emb", { 1 }, { 0 } };
-  TpsBagQuery view = query.get ();
-
-  EXPECT_EQ (store.create (Spec ("emb", 10, 4).on ("fake:0")), "");
-  EXPECT_GE (tps_table_store_estimate_bags (store.get (), &view, 1), TPS_TABLE_STORE_WAITS);
-  EXPECT_GE (tps_table_store_estimate_rows (store.get (), "emb", 0), TPS_TABLE_STORE_WAITS);
 }

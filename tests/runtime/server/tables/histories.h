@@ -112,6 +112,8 @@ public:
                                                                         : TPS_ROUNDING_NEAREST);
     if (random () % 4 == 0 && has_devices_)
       spec.on ("fake:0");
+    if (random () % 4 == 0)
+      spec.value.tenant = g_strdup ("team/\"ads\"");
     return spec;
   }
 
@@ -404,7 +406,18 @@ replay (const Server &from, Server &to)
 inline void
 compare (Server &one, Server &other, Plan &plan)
 {
+  g_auto (TpsTableSpecs) of_one = {}, of_other = {};
+
   ASSERT_EQ (one.list (), other.list ());
+  ASSERT_TRUE (tps_table_store_list (one.store, &of_one, nullptr));
+  ASSERT_TRUE (tps_table_store_list (other.store, &of_other, nullptr));
+  for (guint i = 0; i < of_one.n_specs; i++)
+    {
+      g_autofree gchar *difference = tps_table_spec_dup_difference (&of_one.specs[i],
+                                                                    &of_other.specs[i]);
+      EXPECT_STREQ (difference, nullptr);
+      EXPECT_STREQ (of_one.specs[i].tenant, of_other.specs[i].tenant);
+    }
   for (const std::string &name : one.list ())
     for (int i = 0; i < 3; i++)
       {

@@ -94,28 +94,6 @@ TEST (Lookup, PoolsBagsOfAnyLength)
       }
 }
 
-TEST (Lookup, SharedWithWorkersGivesTheSameBits)
-{
-  std::mt19937_64 random (4);
-  Store alone, shared (3);
-  Spec spec = Spec ("emb", 3000, 64).normal (9);
-  std::vector<Query> queries;
-  std::vector<Floats> expected, got;
-
-  ASSERT_EQ (alone.create (spec), "");
-  ASSERT_EQ (shared.create (spec), "");
-  EXPECT_EQ (alone.dump ("emb", 3000), shared.dump ("emb", 3000));
-  for (TpsPooling pooling : poolings)
-    for (int i = 0; i < 3; i++)
-      queries.push_back (random_query (random, "emb", 3000, 300, 60, pooling, false));
-  queries.push_back (Query { "emb", {}, {} });
-  queries.push_back (Query { "emb", {}, { 0, 0 } });
-  ASSERT_EQ (alone.lookup (queries, &expected), "");
-  ASSERT_EQ (shared.lookup (queries, &got), "");
-  for (size_t i = 0; i < queries.size (); i++)
-    EXPECT_TRUE (same_bits (got[i], expected[i])) << i;
-}
-
 /* 1024 rows of 256 floats have 1 MiB, a third of the limit. */
 TEST (Lookup, UnreleasedResultsAreBounded)
 {

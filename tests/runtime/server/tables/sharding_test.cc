@@ -121,35 +121,3 @@ TEST (Sharding, RangesOfHugeTablesDoNotOverflow)
   EXPECT_EQ (tps_shard_range_begin (rows, 0, G_MAXINT32), 0);
   EXPECT_EQ (tps_shard_range_begin (rows, G_MAXINT32, G_MAXINT32), rows);
 }
-
-TEST (Sharding, NamesTheBadValue)
-{
-  const struct
-  {
-    bool is_hash;
-    int64_t rows;
-    int32_t first, second;
-    const char *error;
-  } cases[] = {
-    { false, 0, 0, -1, "rows: 0, expected at least 1" },
-    { false, 10, 11, -1, "first_row: 11 is not in [0, 10]" },
-    { false, 10, -1, 1, "first_row: -1 is not in [0, 10]" },
-    { false, 10, 4, 7, "shard_rows: 7 from row 4 on are not in [0, 10)" },
-    { false, 10, 4, -2, "shard_rows: -2 from row 4 on are not in [0, 10)" },
-    { true, 10, 0, 0, "shard_count: 0, expected at least 1" },
-    { true, 10, 3, 3, "shard_index: 3 is not in [0, 3)" },
-  };
-  TpsShard shard {};
-
-  for (const auto &bad : cases)
-    {
-      GError *error = nullptr;
-
-      EXPECT_FALSE (bad.is_hash
-                        ? tps_shard_init_hash (&shard, bad.rows, bad.first, bad.second, &error)
-                        : tps_shard_init_range (&shard, bad.rows, bad.first, bad.second, &error));
-      EXPECT_EQ (describe (error), std::string ("INVALID_ARGUMENT ") + bad.error);
-    }
-  ASSERT_TRUE (tps_shard_init_range (&shard, 10, 4, -1, nullptr));
-  EXPECT_EQ (shard.n_rows, 6);
-}

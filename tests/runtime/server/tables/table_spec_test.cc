@@ -32,36 +32,6 @@ first_row (const TpsInitializer &initializer, int64_t row, size_t dim)
 
 } // namespace
 
-TEST (TableSpec, DefaultsAreThoseOfTheContract)
-{
-  Spec spec ("emb", 10, 4);
-
-  ASSERT_EQ (resolve (&spec.value), "");
-  EXPECT_EQ (spec.value.dtype, TPS_DTYPE_FLOAT32);
-  EXPECT_EQ (spec.value.rounding, TPS_ROUNDING_NEAREST);
-  EXPECT_EQ (spec.value.initializer.kind, TPS_INITIALIZER_NORMAL);
-  EXPECT_EQ (spec.value.initializer.mean, 0);
-  EXPECT_EQ (spec.value.initializer.stdev, 1);
-  EXPECT_TRUE (std::isnan (spec.value.initializer.low));
-  EXPECT_EQ (spec.value.optimizer.kind, TPS_OPTIMIZER_SGD);
-  EXPECT_EQ (spec.value.optimizer.learning_rate, 0.01);
-  EXPECT_EQ (tps_table_spec_get_bytes (&spec.value), 160u);
-}
-
-TEST (TableSpec, ResolvingTwiceChangesNothing)
-{
-  for (auto kind : { TPS_INITIALIZER_ZEROS, TPS_INITIALIZER_UNIFORM, TPS_INITIALIZER_NORMAL })
-    {
-      Spec spec ("emb", 10, 4);
-
-      spec.value.initializer.kind = kind;
-      ASSERT_EQ (resolve (&spec.value), "");
-      Spec again (spec);
-      ASSERT_EQ (resolve (&again.value), "");
-      EXPECT_STREQ (tps_table_spec_dup_difference (&spec.value, &again.value), nullptr);
-    }
-}
-
 TEST (TableSpec, TheSeedOfZerosIsKeptForStochasticRounding)
 {
   for (TpsRounding rounding : { TPS_ROUNDING_NEAREST, TPS_ROUNDING_STOCHASTIC })
@@ -76,27 +46,6 @@ TEST (TableSpec, TheSeedOfZerosIsKeptForStochasticRounding)
       EXPECT_EQ (spec.value.initializer.seed, rounding == TPS_ROUNDING_STOCHASTIC ? 7 : 0);
       EXPECT_EQ (found.seed, spec.value.initializer.seed);
     }
-}
-
-TEST (TableSpec, CountsStateInBytes)
-{
-  Spec adam = Spec ("emb", 10, 4).optimizer (TPS_OPTIMIZER_ADAM, 0.1).dtype (TPS_DTYPE_FLOAT16);
-  size_t state;
-
-  ASSERT_EQ (resolve (&adam.value), "");
-  state = tps_optimizer_state_per_row (&adam.value.optimizer, 4);
-  EXPECT_GE (state, 8u);
-  EXPECT_EQ (tps_table_spec_get_bytes (&adam.value), 10 * (4 * 2 + state * 4));
-}
-
-TEST (TableSpec, AFailedResolveChangesNothing)
-{
-  Spec spec ("emb", 10, 4);
-
-  spec.value.initializer.stdev = -1;
-  EXPECT_NE (resolve (&spec.value), "");
-  EXPECT_TRUE (std::isnan (spec.value.initializer.mean));
-  EXPECT_TRUE (std::isnan (spec.value.optimizer.momentum));
 }
 
 TEST (Initializer, DrawsFromTheStreamOfTheRow)
@@ -115,21 +64,6 @@ TEST (Initializer, DrawsFromTheStreamOfTheRow)
       for (float value : values)
         ASSERT_EQ (value, static_cast<float> (3 + 0.5 * tps_rng_next_normal (&rng)));
     }
-}
-
-TEST (Initializer, UniformStaysInItsRangeAndFillsIt)
-{
-  Spec spec = Spec ("emb", 10, 4).uniform (-3, 5, 1);
-  double sum = 0;
-
-  ASSERT_EQ (resolve (&spec.value), "");
-  for (float value : first_row (spec.value.initializer, 0, 20000))
-    {
-      ASSERT_GE (value, -3);
-      ASSERT_LE (value, 5);
-      sum += value;
-    }
-  EXPECT_NEAR (sum / 20000, 1, 0.08);
 }
 
 TEST (Initializer, NormalWithBoundsIsDrawnAgain)

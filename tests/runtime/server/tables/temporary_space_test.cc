@@ -115,20 +115,6 @@ TEST (PushesWithoutRoom, AreRefusedAndChangeNothing)
   EXPECT_EQ (store.dump ("emb", 2), before);
 }
 
-/* The working space of an update has a few rows of the table's width. */
-TEST_F (TemporarySpace, AnUpdateOfAVeryWideRowIsRefused)
-{
-  constexpr int32_t dim = 1 << 23;
-  Floats gradient (dim, 1.0f);
-  std::string said;
-
-  ASSERT_EQ (store.create (Spec ("wide", 1, dim).zeros ()), "");
-  said = store.apply_rows ("wide", { 0 }, gradient, dim);
-  EXPECT_EQ (said.find ("RESOURCE_EXHAUSTED values: the budget of lookups and pushes: "), 0u)
-      << said;
-  EXPECT_EQ (store.row ("wide", TPS_DTYPE_FLOAT32, 0)[0], 0);
-}
-
 TEST_F (TemporarySpace, WideRowsAreUpdatedAsNarrowOnes)
 {
   Store parallel (3);
@@ -169,17 +155,4 @@ TEST_F (TemporarySpace, ManyTinyQueriesAreCharged)
       tps_table_store_lookup_bags (store.get (), queries.data (), 1000, outputs.data (), nullptr));
   for (TpsTensor &output : outputs)
     tps_tensor_clear (&output);
-}
-
-/* A refused push must release its temporary space. */
-TEST_F (TemporarySpace, TheRoomComesBack)
-{
-  Query query { "emb", Ids (4000, 1), { 0 }, TPS_POOLING_MEAN };
-
-  ASSERT_EQ (store.create (Spec ("emb", 10, 64).shard (hash_shard (10, 0, 1))), "");
-  for (int i = 0; i < 200; i++)
-    {
-      ASSERT_EQ (store.apply_bags ({ query }, { Floats (64, 1.0f) }, 64), "");
-      store.pooled (query);
-    }
 }
