@@ -48,52 +48,6 @@ protected:
   TpsSnapshotInfo info;
 };
 
-TEST_F (Folders, MayBeEmpty)
-{
-  ASSERT_TRUE (tps_snapshot_find (&options, &info, nullptr));
-  EXPECT_STREQ (info.name, "");
-}
-
-TEST_F (Folders, KeepTheNewest)
-{
-  options.keep = 2;
-  for (int i = 0; i < 4; i++)
-    {
-      push ();
-      ASSERT_EQ (write (options, &info), "");
-    }
-  EXPECT_EQ (info.lsn, 5);
-  EXPECT_EQ (info.oldest_lsn, 4);
-  for (const std::string &path : disk.get_paths ())
-    EXPECT_THAT (
-        path, testing::MatchesRegex ("snapshots/snapshot-0000000000000000000[45]/"
-                                     "(manifest.json|table-000000.safetensors|table-pushes.ids)"));
-  EXPECT_EQ (disk.get_paths ().size (), 6u);
-}
-
-TEST_F (Folders, AreLeftAsTheyAreWhereNothingHasChanged)
-{
-  TpsSnapshotInfo again;
-
-  ASSERT_EQ (write (options, &info), "");
-  ASSERT_EQ (write (options, &again), "");
-  EXPECT_STREQ (info.name, again.name);
-}
-
-TEST_F (Folders, LoseIncompleteSnapshots)
-{
-  ASSERT_EQ (write (options, &info), "");
-  push ();
-  disk.fail_write (2);
-  EXPECT_THAT (write (options, &info), testing::HasSubstr ("write failed: Input/output error"));
-  ASSERT_TRUE (tps_snapshot_find (&options, &info, nullptr));
-  EXPECT_EQ (info.lsn, 1); /* the previous snapshot is complete */
-  EXPECT_EQ (restored (), "");
-  push ();
-  ASSERT_EQ (write (options, &info), "");
-  EXPECT_EQ (disk.get_paths ().size (), 6u) << "two snapshots";
-}
-
 /* Without a free file descriptor, the disk cannot tell whether a snapshot is complete. Such a
  * snapshot must not be deleted: the log before it may be gone. */
 TEST_F (Folders, KeepSnapshotsWhoseManifestCannotBeOpened)
@@ -228,12 +182,6 @@ TEST_F (Folders, WaitForCommandsThatAreUnderWay)
   EXPECT_EQ (info.end_lsn, late.command.lsn);
 }
 
-TEST_F (Folders, MayBeCancelled)
-{
-  options.is_cancelled = [] (gpointer) -> gboolean { return TRUE; };
-  EXPECT_EQ (write (options, &info), "ABORTED the snapshot was cancelled");
-}
-
 /* Damages every seventh byte of each file. The restoration must detect all damage. */
 TEST_F (Folders, NoticeDamage)
 {
@@ -312,39 +260,6 @@ TEST_F (Folders, NameTheVersion)
       EXPECT_THAT (restored (), testing::HasSubstr (std::string ("the format is ") + other.word
                                                     + " than version 2 at offset"));
     }
-}
-
-/* Uses a real file system: direct writes, removed folders, and lengths that are not multiples of
- * blocks. */
-TEST_F (Folders, MayBeOnARealDisk)
-{
-  g_autoptr (TpsDisk) real = tps_disk_new_posix ();
-  std::string folder = testing::TempDir () + "/snapshots";
-  Server other (0, true);
-  TpsSnapshotInfo found;
-
-  options.disk = real;
-  options.folder = folder.c_str ();
-  options.keep = 1;
-  for (int i = 0; i < 3; i++)
-    {
-      push ();
-      ASSERT_EQ (write (options, &info), "");
-    }
-  g_auto (GStrv) names = real->list (real, folder.c_str (), nullptr);
-  ASSERT_EQ (g_strv_length (names), 1u);
-  TpsSnapshotOptions others = options_of (real, other);
-  others.folder = folder.c_str ();
-  ASSERT_EQ (restore (others, &found), "");
-  EXPECT_EQ (server.rows_of ("emb", { 0, 1, 2, 3 }), other.rows_of ("emb", { 0, 1, 2, 3 }));
-}
-
-TEST_F (Folders, NeedRowsWithLsns)
-{
-  Server plain (0);
-
-  EXPECT_EQ (write (options_of (disk.get (), plain), &info),
-             "INVALID_ARGUMENT snapshots need a store of tables that keeps the LSNs of rows");
 }
 
 } // namespace

@@ -123,33 +123,6 @@ TEST_P (Chains, AreAtMostHalfOfTheTable)
   compare_restored ();
 }
 
-TEST_P (Chains, OutliveTheSnapshotsThatTheyComeFrom)
-{
-  options.keep = 1;
-  ASSERT_EQ (write (options, &info), "");
-  for (int i = 0; i < 3; i++)
-    {
-      push_some (1, 20);
-      ASSERT_EQ (write (options, &info), "");
-    }
-  EXPECT_EQ (info.n_increments, 3u);
-  compare_restored ();
-  for (const std::string &path : disk.get_paths ())
-    EXPECT_THAT (path, testing::HasSubstr (info.name));
-}
-
-TEST_P (Chains, BeginAnewWithAnotherTableOfTheName)
-{
-  ASSERT_EQ (write (options, &info), "");
-  ASSERT_TRUE (tps_table_store_drop (server.store, "one", nullptr));
-  Spec spec = spec_of ("one", 4000, 1, GetParam ().kind);
-  ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
-  push_some (0, 100);
-  ASSERT_EQ (write (options, &info), "");
-  EXPECT_EQ (info.n_increments, 0u);
-  compare_restored ();
-}
-
 TEST_P (Chains, AreNotMadeWhereFilesHaveOneName)
 {
   ASSERT_EQ (write (options, &info), "");

@@ -114,67 +114,6 @@ TEST (ModelSnapshot, HasTheSameBits)
     }
 }
 
-/* The reply to a repeated push must have the version of the first reply. */
-TEST (ModelSnapshot, RemembersPushIdsAndTheirAnswers)
-{
-  SimulatedDisk disk;
-  Server server (2), other (2);
-  std::mt19937 random (1);
-  Values gradients = draw_values (kShapes, &random);
-  TpsSnapshotInfo info;
-  gint64 version = 0;
-
-  server.init (&random);
-  ASSERT_EQ (server.push (0, gradients, "c", 7), 0);
-  ASSERT_EQ (server.push (1, gradients, "d", 1), 0);
-  write (disk, server, &info);
-  EXPECT_TRUE (info.has_model);
-  server.records.clear (); /* as if the log had been deleted up to the snapshot */
-  restore_and_replay (disk, server, other);
-  EXPECT_EQ (other.push (0, gradients, "c", 7, &version), 0);
-  EXPECT_EQ (version, 2);
-  EXPECT_EQ (other.push (0, draw_values (kShapes, &random), "c", 7), TPS_ERROR_DUPLICATE);
-  EXPECT_EQ (other.model ().first, 3);
-}
-
-/* While a snapshot reads the state, updates must use a copy of it. */
-TEST (ModelSnapshot, DoesNotChangeWhileItIsWritten)
-{
-  SimulatedDisk disk;
-  Server server (1), other (1);
-  TpsSnapshotOptions options = options_of (disk, server);
-  TpsSnapshotInfo info;
-  TpsOptimizerSpec adam = tps_optimizer_spec (TPS_OPTIMIZER_ADAM, 0.1);
-  std::mt19937 random (1);
-  struct Pushes
-  {
-    Server *server;
-    std::mt19937 random { 2 };
-  } pushes { &server };
-  auto parameters = to_parameters (kShapes, draw_values (kShapes, &random));
-
-  ASSERT_TRUE (tps_model_server_init_model (
-      server.server, parameters.data (), static_cast<guint> (parameters.size ()), &adam, nullptr));
-  for (int i = 0; i < 3; i++)
-    ASSERT_EQ (server.push (0, draw_values (kShapes, &random), nullptr, 0), 0);
-  options.user_data = &pushes;
-  options.is_cancelled = [] (gpointer data) -> gboolean {
-    Pushes *self = static_cast<Pushes *> (data);
-
-    EXPECT_EQ (self->server->push (0, draw_values (kShapes, &self->random), nullptr, 0), 0);
-    return FALSE;
-  };
-  ASSERT_TRUE (tps_snapshot_write (&options, &info, nullptr));
-  EXPECT_GT (info.end_lsn, info.lsn);
-  restore_and_replay (disk, server, other);
-  EXPECT_TRUE (server.model () == other.model ());
-  Values probe = draw_values (kShapes, &random);
-
-  server.push (0, probe, nullptr, 0);
-  other.push (0, probe, nullptr, 0);
-  EXPECT_TRUE (server.model () == other.model ());
-}
-
 /* The name of a parameter may be an invalid key in the file's format. */
 TEST (ModelSnapshot, KeepsAnyName)
 {

@@ -80,16 +80,6 @@ TEST_F (ReadAhead, GivesTheBytesOfTheFile)
   EXPECT_TRUE (bytes.compare (kBlock, found.size (), found) == 0);
 }
 
-TEST_F (ReadAhead, MayBeLeftBeforeTheEnd)
-{
-  std::string found (100, '\0');
-
-  Put (make_bytes (40 * TPS_READ_AHEAD_BYTES));
-  g_autoptr (TpsReadAhead) ahead = tps_read_ahead_new (
-      file, 0, static_cast<gint64> (40 * TPS_READ_AHEAD_BYTES), nullptr);
-  ASSERT_TRUE (tps_read_ahead_read (ahead, &found[0], found.size (), nullptr));
-}
-
 TEST_F (ReadAhead, NamesTheEndOfAShorterFile)
 {
   g_autoptr (GError) error = nullptr;
@@ -116,14 +106,6 @@ TEST (Populate, ChangesNothing)
     expected[i] = memory[i] = '\2';
   tps_populate_end (populate);
   EXPECT_TRUE (memory == expected);
-}
-
-TEST (Populate, IsNotWorthWhileForLittle)
-{
-  std::string memory (1 << 20, '\0');
-
-  EXPECT_EQ (tps_populate_begin (&memory[0], memory.size ()), nullptr);
-  tps_populate_end (nullptr);
 }
 
 /* ---- large tensors of safetensors ------------------------------------------------------------ */
@@ -195,24 +177,6 @@ TEST_F (LargeTensors, AreReadPastThePageCache)
       EXPECT_TRUE (Read (file, i, n_piece, nullptr));
   EXPECT_GE (memory_.get_direct_bytes (),
              uint64_t { 2 } * (3 * (20 << 20) + (9 << 20)) - 10 * TPS_DISK_BLOCK);
-}
-
-TEST_F (LargeTensors, MayBeOnARealDisk)
-{
-  const char *tmp = getenv ("TEST_TMPDIR");
-  std::string folder = std::string (tmp != nullptr ? tmp : "/tmp") + "/large-XXXXXX";
-  g_autoptr (TpsDisk) disk = tps_disk_new_posix ();
-
-  ASSERT_NE (mkdtemp (&folder[0]), nullptr);
-  Write (disk, folder + "/f");
-  {
-    g_autoptr (TpsSafetensorsReader)
-        file = tps_safetensors_reader_new (disk, (folder + "/f").c_str (), nullptr);
-    for (guint i = 0; i < G_N_ELEMENTS (kParts); i++)
-      EXPECT_TRUE (Read (file, i, 1 << 20, nullptr));
-  }
-  EXPECT_TRUE (disk->remove (disk, (folder + "/f").c_str (), nullptr));
-  EXPECT_TRUE (disk->remove (disk, folder.c_str (), nullptr));
 }
 
 TEST_F (LargeTensors, MustBeWhole)
