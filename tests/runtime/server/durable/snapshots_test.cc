@@ -95,14 +95,6 @@ TEST_F (Due, bySizeWhenTheLogHasGrown)
   EXPECT_EQ (n_written, 2);
 }
 
-TEST_F (Due, neverWithoutOptions)
-{
-  begin (0, 0);
-  log_bytes = G_MAXINT64;
-  EXPECT_FALSE (step (G_MAXINT64 - 1));
-  EXPECT_EQ (wake_ns, G_MAXINT64);
-}
-
 TEST_F (Due, aMinuteAfterAFailureAndNotBefore)
 {
   begin (1000 * kSecond, 500);
@@ -198,32 +190,6 @@ TEST (Snapshots, staySoManyWithTheLogThatTheyNeed)
   EXPECT_GE (list (disk.get (), "data/log").front (), "00000000000000000003.log");
 }
 
-/* The interval of 1 ns has always expired, so a snapshot must be written as soon as the log has
- * grown. */
-TEST (Snapshots, areWrittenByThemselves)
-{
-  SimulatedDisk disk (1);
-  TpsDurableOptions options = {};
-  Pushes pushes ("emb");
-  auto deadline = std::chrono::steady_clock::now () + std::chrono::seconds (60);
-
-  options.snapshot_interval_ns = 1;
-  Server server (disk.get (), "data", TPS_DURABILITY_COMMIT, options);
-  ASSERT_EQ (server.recover (), "");
-  ASSERT_EQ (server.create ("emb"), 0);
-  pushes.send (server);
-  pushes.wait ();
-  std::vector<std::string> names;
-  do
-    {
-      std::this_thread::yield ();
-      names = list (disk.get (), "data/snapshots");
-    }
-  while ((names.empty () || names.back () != "snapshot-00000000000000000002")
-         && std::chrono::steady_clock::now () < deadline);
-  EXPECT_EQ (names.back (), "snapshot-00000000000000000002");
-}
-
 /* ---- a start with a copy --------------------------------------------------------------------- */
 
 namespace {
@@ -251,49 +217,6 @@ make_source (TpsDisk *disk)
 }
 
 } // namespace
-
-TEST (Copies, areWhereAnEmptyServerBegins)
-{
-  SimulatedDisk disk (1);
-  TpsDurableOptions options = {};
-  Pushes pushes ("emb");
-
-  make_source (disk.get ());
-  for (const char *path : { "from", "from/snapshots" })
-    {
-      std::string folder = std::string (path) + "/copy";
-
-      options.restore_from = path;
-      Server server (disk.get (), folder, TPS_DURABILITY_COMMIT, options);
-      ASSERT_EQ (server.recover (), "");
-      EXPECT_EQ (server.row ("emb"), all (2));
-      pushes.send (server);
-      pushes.wait ();
-      EXPECT_EQ (pushes.n_failed, 0);
-      EXPECT_EQ (server.row ("emb"), all (3)) << "rows of the copy take later changes";
-    }
-  for (const char *from : { "nowhere", static_cast<const char *> (nullptr), "from" })
-    {
-      options.restore_from = from; /* not read, because the server already has state */
-      Server server (disk.get (), "from/copy", TPS_DURABILITY_COMMIT, options);
-      ASSERT_EQ (server.recover (), "");
-      EXPECT_EQ (server.row ("emb"), all (3));
-    }
-}
-
-TEST (Copies, thatAreNotThereAreNamed)
-{
-  SimulatedDisk disk (1);
-  TpsDurableOptions options = {};
-  g_autoptr (GError) error = nullptr;
-
-  options.folder = "data";
-  options.disk = disk.get ();
-  options.restore_from = "nowhere";
-  EXPECT_EQ (tps_durable_new (&options, &error), nullptr);
-  EXPECT_EQ (error->code, TPS_ERROR_NOT_FOUND);
-  EXPECT_THAT (error->message, testing::HasSubstr ("nowhere"));
-}
 
 /* Wherever the power fails, the server must finally start with the copy and continue from there. */
 TEST (Copies, mayBeReadAgainAfterAPowerCut)
@@ -391,37 +314,6 @@ protected:
 
 } // namespace
 
-TEST_F (Tables, ofASnapshotAreLastingWhenTheyAreThere)
-{
-  ASSERT_EQ (server->create ("another"), 0);
-  EXPECT_EQ (restore ({ "snapshots" }), "");
-  EXPECT_EQ (server->row ("emb"), all (2));
-  disk.cut_after (1);
-  server.reset ();
-  disk.restart ();
-  start ();
-  EXPECT_EQ (server->row ("emb"), all (2));
-  push (3);
-  start ();
-  EXPECT_EQ (server->row ("emb"), all (5));
-  EXPECT_TRUE (tps_table_store_drop (server->store, "emb", nullptr));
-  start ();
-  EXPECT_EQ (tps_table_store_get_rows (server->store, "emb"), 0);
-}
-
-TEST_F (Tables, mayHaveAnotherShardAndDtype)
-{
-  Spec spec = Spec ("emb", kRows, kDim).zeros ().optimizer (TPS_OPTIMIZER_SGD, 1);
-
-  spec.dtype (TPS_DTYPE_BFLOAT16).shard (embedding_test::range_shard (kRows, 0, 2));
-  EXPECT_EQ (restore ({ "snapshots" }, { spec }), "");
-  g_auto (TpsTensor) rows = {};
-  EXPECT_TRUE (
-      tps_table_store_lookup_rows (server->store, "emb", view (Ids { 3 }), &rows, nullptr));
-  EXPECT_EQ (rows.shape.dtype, TPS_DTYPE_BFLOAT16);
-  EXPECT_EQ (*static_cast<const uint16_t *> (tps_tensor_data (&rows)), 0x4000) << "2.0";
-}
-
 /* The directory is the server's own, and its snapshots form a chain of increments. */
 TEST_F (Tables, ofIncrementsAreThoseOfTheLastOne)
 {
@@ -446,24 +338,6 @@ TEST_F (Tables, ofIncrementsAreThoseOfTheLastOne)
   ASSERT_TRUE (tps_table_store_drop (server->store, "emb", nullptr));
   EXPECT_EQ (restore ({ "snapshots" }), "");
   EXPECT_EQ (server->row ("emb"), all (2));
-}
-
-TEST_F (Tables, areReadBelowOneFolderOnly)
-{
-  for (const char *path :
-       { "", "/etc", "..", "../from", "snapshots/..", "snapshots//x", "./x", "x/." })
-    {
-      EXPECT_THAT (restore ({ path }), testing::HasSubstr ("--import-dir")) << path;
-      EXPECT_EQ (code, TPS_ERROR_INVALID_ARGUMENT);
-    }
-  EXPECT_NE (restore ({}), "");
-  EXPECT_EQ (code, TPS_ERROR_INVALID_ARGUMENT);
-  EXPECT_NE (restore ({ "log" }), "");
-  EXPECT_EQ (code, TPS_ERROR_NOT_FOUND);
-  options.import_folder = nullptr;
-  start ();
-  EXPECT_NE (restore ({ "snapshots" }), "");
-  EXPECT_EQ (code, TPS_ERROR_PERMISSION_DENIED);
 }
 
 TEST_F (Tables, comeAllOrNone)
