@@ -1,15 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Trainers of a model on a server in the same process. They must agree, compute the bits of the
- * definition, name missing trainers, and be cancellable. */
+/* Trainers of a model on a server in the same process, on the CPU and on devices that may fail. They
+ * must agree and compute the bits of the definition. */
 
 #include "runtime/trainer/batch_update/batch_update_trainer.h"
 
 #include <cstring>
-#include <atomic>
 #include <thread>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "runtime/device/device_library.h"
@@ -23,8 +21,6 @@
 
 namespace updating_test {
 namespace {
-
-using testing::HasSubstr;
 
 constexpr gint64 SECOND_NS = 1000000000;
 
@@ -127,8 +123,6 @@ struct Job
   gint64 in_features = 100, out_features = 30, batch_size = 20;
   guint n_steps = 4;
   double momentum = 0.9;
-  std::string model = "LinearModel";
-  guint n_servers = 1;
   std::string device = "cpu";
 };
 
@@ -186,7 +180,7 @@ protected:
     set (&plan->pass_name, "pass");
     plan->rank = rank;
     plan->world_size = 3;
-    set (&plan->model_class, job.model);
+    set (&plan->model_class, "LinearModel");
     g_clear_pointer (&plan->model_config, g_variant_unref);
     plan->model_config = dictionary (
         { { "in_features", g_variant_new_int64 (job.in_features) },
@@ -208,8 +202,7 @@ protected:
     set (&plan->reduce, "mean");
     set (&plan->rendezvous, "");
     set (&plan->device, job.device);
-    for (guint i = 0; i < job.n_servers; i++)
-      tps_train_plan_add_server (plan, 3, "unix:nowhere");
+    tps_train_plan_add_server (plan, 3, "unix:nowhere");
     plan->learning_rate = 0.001;
     plan->rpc_timeout_ns = 30 * SECOND_NS;
     return plan;
@@ -399,94 +392,6 @@ TEST_F (BatchUpdateTrainer, aDeviceThatIsLostEndsThePass)
   EXPECT_TRUE (g_error_matches (status.error, TPS_ERROR, TPS_ERROR_DEVICE_LOST));
   EXPECT_EQ (status.steps_done, 1);
   tps_train_status_clear (&status);
-}
-
-TEST_F (BatchUpdateTrainer, aLateTrainerFetchesTheModelAndContinues)
-{
-  TpsTrainStatus status = {};
-  static std::atomic<bool> told_of_first;
-
-  /* The test itself is one of two trainers. It takes part alone in the first update, so the real
-   * trainer is late for this update. */
-  told_of_first = false;
-  options_.n_trainers = 2;
-  options_.min_trainers = 1;
-  options_.round_timeout_ns = SECOND_NS / 20;
-  start (1);
-  tps_batch_update_trainer_observe (
-      [] (gpointer server, guint, TpsBatchUpdateEvent event) {
-        if (event != TPS_BATCH_UPDATE_REPORTS || told_of_first.exchange (true))
-          return;
-        Values zeros = { std::vector<float> (30 * 100), std::vector<float> (30) };
-        auto gradients = to_tensors ({ { 30, 100 }, { 30 } }, zeros);
-        std::atomic<bool> is_done { false };
-
-        TpsModelPush push = {};
-        push.trainer = 1;
-        push.n_gradients = 2;
-        push.gradients = gradients.data ();
-        push.version = 1;
-        push.may_wait = TRUE;
-        tps_model_server_update_and_fetch (
-            static_cast<TpsModelServer *> (server), &push,
-            [] (gpointer done, TpsModelVersion *, const GError *) {
-              *static_cast<std::atomic<bool> *> (done) = true;
-            },
-            &is_done);
-        while (!is_done)
-          std::this_thread::yield ();
-      },
-      server_);
-  ASSERT_EQ (train (0, {}), "");
-  wait (0, &status);
-  tps_batch_update_trainer_observe (nullptr, nullptr);
-  EXPECT_EQ (status.state, TPS_TRAIN_SUCCEEDED)
-      << (status.error != nullptr ? status.error->message : "");
-  EXPECT_EQ (status.steps_done, 4);
-  g_autoptr (TpsModelVersion) model = tps_model_server_get_model (server_, nullptr);
-  EXPECT_EQ (model->version, 5); /* 1 + one update of the test + three of the trainer's four */
-  tps_train_status_clear (&status);
-}
-
-TEST_F (BatchUpdateTrainer, canBeCancelledWhileItWaits)
-{
-  TpsTrainStatus status = {};
-
-  start (1);
-  ASSERT_EQ (train (0, {}), "");
-  do
-    {
-      std::this_thread::yield ();
-      tps_train_status_clear (&status);
-      tps_trainer_get_status (trainers_[0], &status);
-    }
-  while (!status.has_loss);
-  tps_train_status_clear (&status);
-  tps_trainer_cancel (trainers_[0]);
-  wait (0, &status);
-  EXPECT_EQ (status.state, TPS_TRAIN_CANCELLED);
-  tps_train_status_clear (&status);
-}
-
-TEST_F (BatchUpdateTrainer, plansAreChecked)
-{
-  Job job;
-
-  start (1);
-  job.batch_size = 0;
-  EXPECT_THAT (train (0, job), HasSubstr ("batch_size"));
-  job = Job ();
-  job.momentum = -1;
-  EXPECT_THAT (train (0, job), HasSubstr ("momentum"));
-  job = Job ();
-  job.in_features = 0;
-  EXPECT_THAT (train (0, job), HasSubstr ("in_features"));
-  job = Job ();
-  job.model = "HybridModel";
-  EXPECT_THAT (train (0, job), HasSubstr ("model_class is HybridModel, expected LinearModel"));
-  job = Job ();
-  job.n_servers = 2;
-  EXPECT_THAT (train (0, job), HasSubstr ("servers: 2 are named"));
 }
 
 } // namespace

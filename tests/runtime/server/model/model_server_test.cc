@@ -176,21 +176,6 @@ TEST_F (ModelServer, largePushesAreComparedThoughTheyAreHashedLate)
   EXPECT_EQ (push ({ 0, gradient, "c", 1 }).wait ().version, 2);
 }
 
-TEST_F (ModelServer, theDeadlineAbortsAndNamesMissingTrainers)
-{
-  thriftps_test::TraceCapture capture;
-
-  options_.round_timeout_ns = 20 * 1000 * 1000;
-  start ();
-  ASSERT_EQ (init (SMALL, draw_values (SMALL, &random_)), 0);
-  Answer &a = push ({ 1, draw_values (SMALL, &random_) }).wait ();
-  EXPECT_EQ (a.code, TPS_ERROR_ABORTED);
-  EXPECT_THAT (a.message, HasSubstr ("missing: trainers 0, 2"));
-  EXPECT_THAT (
-      capture.Lines ("update_expired"),
-      ElementsAre ("warning update_expired version=1 trainers=3 missing=\"trainers 0, 2\""));
-}
-
 /* A server with a quorum of 2 and a deadline that no test reaches. */
 class ModelServerWithQuorum : public ModelServer
 {
@@ -308,24 +293,6 @@ TEST_F (ModelServerWithQuorum, losesATrainerWhoseConnectionClosedBeforeItsPush)
   EXPECT_EQ (push_over (0, 0).wait ().version, 3);
 }
 
-TEST_F (ModelServer, aResetAbortsForgetsAndBeginsAgain)
-{
-  Values first = draw_values (SMALL, &random_), gradient = draw_values (SMALL, &random_);
-
-  start ();
-  ASSERT_EQ (init (SMALL, first), 0);
-  Answer &a = push ({ 0, gradient, "c", 1 }), &repeat = push ({ 0, gradient, "c", 1 });
-  tps_model_server_reset_state (server_, nullptr);
-  EXPECT_EQ (a.wait ().code, TPS_ERROR_ABORTED);
-  EXPECT_EQ (repeat.wait ().code, TPS_ERROR_ABORTED);
-  EXPECT_EQ (push ({ 0, gradient }).wait ().code, TPS_ERROR_NOT_FOUND);
-  ASSERT_EQ (init (SMALL, gradient, 0.5), 0);
-  Answer *waiting[] = { &push ({ 0, gradient, "c", 1 }), &push ({ 1, gradient }),
-                        &push ({ 2, gradient }) };
-  for (Answer *answer : waiting)
-    EXPECT_EQ (answer->wait ().version, 2);
-}
-
 TEST_F (ModelServer, resetsWhileTrainersPushEndEveryCallOnce)
 {
   Values first = draw_values (LARGE, &random_);
@@ -361,22 +328,6 @@ TEST_F (ModelServer, resetsWhileTrainersPushEndEveryCallOnce)
   resetter.join ();
   for (Answer &answer : answers_)
     EXPECT_EQ (answer.count (), 1);
-}
-
-TEST_F (ModelServer, shutDownEndsPendingCallsAndRefusesLaterOnes)
-{
-  Values first = draw_values (SMALL, &random_);
-  g_autoptr (GError) error = nullptr;
-
-  start ();
-  ASSERT_EQ (init (SMALL, first), 0);
-  Answer &a = push ({ 0, first });
-  tps_model_server_shut_down (server_);
-  EXPECT_EQ (a.wait ().code, TPS_ERROR_UNAVAILABLE);
-  EXPECT_EQ (push ({ 0, first }).wait ().code, TPS_ERROR_UNAVAILABLE);
-  EXPECT_EQ (init (SMALL, first), TPS_ERROR_UNAVAILABLE);
-  EXPECT_EQ (tps_model_server_get_model (server_, &error), nullptr);
-  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE));
 }
 
 } // namespace

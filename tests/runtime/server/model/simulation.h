@@ -38,10 +38,8 @@ public:
   explicit Simulation (const Options &options);
   ~Simulation ();
 
-  /* Pushes a gradient of shape [n_elems] whose elements are `value`. Returns the number of the
-   * call. */
-  int push (int trainer, float value, int64_t version = 0, bool may_wait = true,
-            int64_t n_elems = 2, unsigned n_gradients = 1);
+  /* Pushes a gradient whose elements are `value`. Returns the number of the call. */
+  int push (int trainer, float value, int64_t version = 0, bool may_wait = true);
   void lose (int trainer);
   void advance_time (int64_t ns);
   void end_all (int code);
@@ -68,8 +66,6 @@ public:
 
   /* For each started update: its trainers and their values. */
   std::vector<std::vector<std::pair<int, float>>> updates;
-  std::vector<unsigned> n_before; /* as reported to observers */
-  int n_compared = 0;             /* tickets whose classification needed a digest */
 
 private:
   struct Call

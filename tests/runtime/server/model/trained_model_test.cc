@@ -1,12 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The arithmetic of an update: its bits, its blocks, and old versions, which must not change. */
+/* The arithmetic of an update: its bits and its blocks. */
 
 #include "runtime/server/model/trained_model.h"
 
 #include <algorithm>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "runtime/base/error.h"
@@ -15,8 +14,6 @@
 
 namespace updating_test {
 namespace {
-
-using testing::HasSubstr;
 
 TpsOptimizerSpec
 sgd (double rate, double momentum)
@@ -98,21 +95,6 @@ protected:
     return to_values (model_->newest);
   }
 
-  std::string
-  refusal (std::vector<TpsNamedTensor> parameters, const TpsOptimizerSpec &spec)
-  {
-    g_autoptr (GError) error = nullptr;
-    TpsTrainedModel *model = tps_trained_model_new (parameters.data (),
-                                                    static_cast<guint> (parameters.size ()), &spec,
-                                                    tps_buffer_pool_get_default (), &error);
-
-    for (auto &parameter : parameters)
-      tps_named_tensor_clear (&parameter);
-    EXPECT_EQ (model, nullptr);
-    EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
-    return error->message;
-  }
-
   Shapes shapes_;
   TpsTrainedModel *model_ = nullptr;
 };
@@ -136,15 +118,6 @@ TEST_F (TrainedModel, hasTheBitsOfTheDefinitionForAnyOrderOfBlocks)
       ASSERT_EQ (values (), naive.values ()) << step;
       EXPECT_EQ (model_->newest->version, step + 2);
     }
-}
-
-TEST_F (TrainedModel, minusZeroOfASingleTrainerStaysMinusZero)
-{
-  std::mt19937 random (1);
-
-  begin ({ { 1 } }, { { 0.0f } }, sgd (1, 0));
-  update ({ { { -0.0f } } }, &random);
-  EXPECT_FALSE (std::signbit (values ()[0][0])); /* 0 - 1 * -0 = 0 */
 }
 
 TEST_F (TrainedModel, rowwiseOptimizersSeeTheRowsOfAMatrix)
@@ -211,39 +184,6 @@ TEST_F (TrainedModel, meansOfLongRowsAreChargedBeforeTheUpdate)
       tps_tensor_clear (&tensor);
 }
 
-TEST_F (TrainedModel, oldVersionsDoNotChange)
-{
-  Shapes shapes = { { 100, 100 } };
-  std::mt19937 random (5);
-  Values first = draw_values (shapes, &random);
-
-  begin (shapes, first, sgd (0.1, 0.9));
-  g_autoptr (TpsModelVersion) old = tps_model_version_ref (model_->newest);
-  update ({ draw_values (shapes, &random) }, &random);
-  update ({ draw_values (shapes, &random) }, &random);
-  EXPECT_EQ (old->version, 1);
-  EXPECT_EQ (to_values (old), first);
-  EXPECT_STREQ (model_->newest->parameters[0].name, "p0");
-}
-
-TEST_F (TrainedModel, buffersOfReleasedVersionsAreReused)
-{
-  Shapes shapes = { { 1000, 1000 } };
-  std::mt19937 random (5);
-  Values gradient = draw_values (shapes, &random);
-  std::vector<gpointer> seen;
-
-  begin (shapes, gradient, sgd (0.1, 0));
-  for (int i = 0; i < 6; i++)
-    {
-      seen.push_back (tps_tensor_data (&model_->newest->parameters[0].tensor));
-      update ({ gradient }, &random);
-    }
-  std::sort (seen.begin (), seen.end ());
-  seen.erase (std::unique (seen.begin (), seen.end ()), seen.end ());
-  EXPECT_LE (seen.size (), 3u);
-}
-
 TEST_F (TrainedModel, recognizesAModelWithTheSameBeginning)
 {
   Shapes shapes = { { 2 }, { 3 } };
@@ -268,24 +208,6 @@ TEST_F (TrainedModel, recognizesAModelWithTheSameBeginning)
   EXPECT_FALSE (began_the_same ({ { 2 } }, { { 1, 2 } }, sgd (0.1, 0.9)));
   update ({ values }, &random); /* later updates must not matter */
   EXPECT_TRUE (began_the_same (shapes, values, sgd (0.1, 0.9)));
-}
-
-TEST_F (TrainedModel, refusesInvalidModels)
-{
-  auto twice = to_parameters ({ { 1 }, { 1 } }, { { 1 }, { 2 } });
-  auto integers = to_parameters ({ { 1 } }, { { 1 } });
-  TpsOptimizerSpec bad = sgd (0.1, -1);
-
-  g_free (twice[1].name);
-  twice[1].name = g_strdup ("p0");
-  integers[0].tensor.shape.dtype = TPS_DTYPE_INT32;
-  EXPECT_THAT (refusal ({}, sgd (0.1, 0)), HasSubstr ("parameters is empty"));
-  EXPECT_THAT (refusal (to_parameters (Shapes (65537, { 1 }), Values (65537, { 1 })), sgd (0.1, 0)),
-               HasSubstr ("65537 parameters, expected at most 65536"));
-  EXPECT_THAT (refusal (twice, sgd (0.1, 0)), HasSubstr ("parameters[1].name is p0"));
-  EXPECT_THAT (refusal (integers, sgd (0.1, 0)),
-               HasSubstr ("parameters[0] (p0) is INT32 [1], expected FLOAT32"));
-  EXPECT_THAT (refusal (to_parameters ({ { 1 } }, { { 1 } }), bad), HasSubstr ("optimizer"));
 }
 
 } // namespace
