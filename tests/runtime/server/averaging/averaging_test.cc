@@ -49,63 +49,6 @@ TEST (Averaging, ThousandsOfMissingAreCounted)
   expect_error (sim, call, TPS_ERROR_DEADLINE_EXCEEDED, "and 3899 more");
 }
 
-TEST (Averaging, NoDeadlineOnceAllHaveCome)
-{
-  Simulation::Options options = n_trainers (2);
-
-  options.runs_jobs_at_once = false;
-  Simulation sim (options);
-  int call = sim.push (0, 0, 0, dense ({ 1 }));
-  sim.push (1, 0, 0, dense ({ 3 }));
-  EXPECT_EQ (sim.deadline (), G_MAXINT64);
-  sim.advance_time (100 * SECOND);
-  sim.run_jobs ();
-  expect_average (sim, call, { dense ({ 1 }), dense ({ 3 }) });
-}
-
-TEST (Averaging, NewerBatchLeavesARoundThatIsBeingReduced)
-{
-  Simulation::Options options = n_trainers (2);
-
-  options.runs_jobs_at_once = false;
-  Simulation sim (options);
-  int first = sim.push (0, 1, 0, dense ({ 1 }));
-  int second = sim.push (1, 1, 0, dense ({ 2 }));
-  sim.push (0, 2, 0, dense ({ 1 }));
-  sim.push (1, 2, 0, dense ({ 1 })); /* now every trainer has left batch 1 */
-  sim.run_jobs ();
-  expect_average (sim, first, { dense ({ 1 }), dense ({ 2 }) });
-  expect_average (sim, second, { dense ({ 1 }), dense ({ 2 }) });
-}
-
-TEST (Averaging, AnswersAreKeptUntilEveryTrainerHasPushedInANewerBatch)
-{
-  Simulation sim (n_trainers (3));
-  std::vector<Contribution> given = { dense ({ 1 }), dense ({ 2 }), dense ({ 3 }) };
-
-  for (int trainer : { 0, 1, 2 })
-    sim.push (trainer, 5, 0, given[(size_t) trainer]);
-  sim.push (0, 6, 0, dense ({ 1 }));
-  sim.push (1, 8, 0,
-            /* batch 6 ends without averages, so 5 remains the newest completed batch */
-            dense ({ 1 }));
-  expect_average (sim, sim.push (2, 5, 0, given[2]), given);
-  expect_average (sim, sim.push (0, 5, 0, given[0]), given);
-  sim.push (2, 8, 0, dense ({ 1 }));
-  expect_error (sim, sim.push (2, 5, 0, given[2]), TPS_ERROR_STALE, "current batch is 8");
-}
-
-TEST (Averaging, OtherRowsOrDimOfASparseGradientIsRefused)
-{
-  Simulation sim (n_trainers (2));
-
-  sim.push (0, 0, 0, sparse ({ 0 }, 4, 1, { 1 }));
-  expect_error (sim, sim.push (1, 0, 0, sparse ({ 0 }, 5, 1, { 1 })), TPS_ERROR_INVALID_ARGUMENT,
-                "sparse FLOAT32 [5, 1]");
-  expect_error (sim, sim.push (1, 0, 0, sparse ({ 0 }, 4, 2, { 1, 1 })), TPS_ERROR_INVALID_ARGUMENT,
-                "sparse FLOAT32 [4, 1]");
-}
-
 /* Each weight is a valid FLOAT32, but their sum is not. Without the refusal, the mean of 0.5 and
  * 0.5 would be 0. */
 TEST (Averaging, WeightsWhoseSumIsBeyondFloatAreRefused)
@@ -169,13 +112,6 @@ TEST (Averaging, RoundsAreChargedAndOlderOnesGiveWay)
     EXPECT_TRUE (sim.is_waiting (sim.push (0, 4, 0, dense ({ 1 }))));
   }
   EXPECT_EQ (tps_budget_get_held (budget), 0u);
-}
-
-TEST (Averaging, DefaultLimitOfRoundsShrinksWithTrainers)
-{
-  EXPECT_EQ (tps_averaging_get_default_max_rounds (1), 65536u);
-  EXPECT_EQ (tps_averaging_get_default_max_rounds (1024), 65536u);
-  EXPECT_EQ (tps_averaging_get_default_max_rounds (4096), 16384u);
 }
 
 TEST (Averaging, SumThatFindsNoMemoryFailsTheRound)

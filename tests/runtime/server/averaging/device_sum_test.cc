@@ -241,41 +241,6 @@ TEST (DeviceSum, OnlyTheShapeIsKnownOfElementsThatAreThere)
     }
 }
 
-TEST (DeviceSum, TrainersWithoutDataAndNegativeZeros)
-{
-  for (TpsDevice *device : all_devices ())
-    {
-      TpsDeviceSums *sums = tps_device_sums_new (device);
-      std::vector<Contribution> given = { no_data (), dense ({ -0.0, 1 }), dense ({ -0.0, 2 }) };
-
-      EXPECT_TRUE (fold_groups (sums, given, { 1, 1, 1 }, false) == expected_average (given))
-          << device->name;
-      tps_device_sums_free (sums);
-    }
-}
-
-TEST (DeviceSum, RoundsUnderWayDoNotShareMemory)
-{
-  for (TpsDevice *device : all_devices ())
-    {
-      TpsDeviceSums *sums = tps_device_sums_new (device);
-      g_autoptr (TpsDeviceSum) first = tps_device_sum_new (sums, TPS_DTYPE_FLOAT32, 2, nullptr);
-      g_autoptr (TpsDeviceSum) second = tps_device_sum_new (sums, TPS_DTYPE_FLOAT32, 2, nullptr);
-      const gfloat ones[2] = { 1, 1 };
-      gfloat average[2];
-
-      tps_device_sum_add (first, ones, 3);
-      tps_device_sum_add (second, ones, 5);
-      EXPECT_TRUE (tps_device_sum_average (first, average, 1, nullptr));
-      EXPECT_EQ (average[1], 3);
-      EXPECT_TRUE (tps_device_sum_average (second, average, 1, nullptr));
-      EXPECT_EQ (average[1], 5);
-      g_clear_pointer (&first, tps_device_sum_free);
-      g_clear_pointer (&second, tps_device_sum_free);
-      tps_device_sums_free (sums);
-    }
-}
-
 /* A far device that may refuse an allocation, and that counts its buffers. */
 bool refuses_next = false;
 int n_buffers = 0;
@@ -448,13 +413,6 @@ failing_sync (TpsStream *stream, GError **error)
   return FALSE;
 }
 
-TpsBuffer *
-no_memory (TpsDevice *device, gsize n_bytes, GError **error)
-{
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "fake:0: no memory");
-  return nullptr;
-}
-
 TEST_F (DeviceServer, ALostDeviceFailsDenseRoundsAndNoSparseOnes)
 {
   Answer lost[2], sparse_one[2];
@@ -476,22 +434,6 @@ TEST_F (DeviceServer, ALostDeviceFailsDenseRoundsAndNoSparseOnes)
       sparse_one[trainer].wait ();
       EXPECT_EQ (sparse_one[trainer].code, 0);
     }
-}
-
-TEST_F (DeviceServer, WithoutMemoryTheRoundFailsAndTheNextOneWorks)
-{
-  auto good = ops.alloc;
-  Answer first, second;
-
-  ops.alloc = no_memory;
-  start_on (&fake, 1);
-  push (&first, 0, 0, 0, dense ({ 1, 2 }));
-  first.wait ();
-  EXPECT_THAT (first.message, HasSubstr ("fake:0: no memory"));
-  ops.alloc = good;
-  push (&second, 0, 0, 1, dense ({ 1, 2 }));
-  second.wait ();
-  EXPECT_EQ (second.code, 0);
 }
 
 } // namespace

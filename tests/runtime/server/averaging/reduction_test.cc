@@ -213,30 +213,6 @@ TEST (Reduction, EdgesOfFloatingPoint)
     }
 }
 
-TEST (Reduction, NanOfOneTrainerReachesAll)
-{
-  Average average = fold_groups ({ dense ({ NAN, 1 }), dense ({ 1, 1 }) }, { 1, 1 }, false);
-  gfloat values[2];
-
-  std::memcpy (values, average.bytes.data (), sizeof values);
-  EXPECT_TRUE (std::isnan (values[0]));
-  EXPECT_EQ (values[1], 1);
-}
-
-TEST (Reduction, NoElementsAndScalars)
-{
-  Contribution scalar = dense ({ 3 });
-  Contribution empty = dense ({});
-
-  scalar.shape = {};
-  empty.shape = { 4, 0 };
-  EXPECT_TRUE (fold_groups ({ scalar, scalar }, { 1, 1 }, false)
-               == expected_average ({ scalar, scalar }));
-  EXPECT_TRUE (fold_groups ({ empty, empty }, { 1, 1 }, false)
-               == expected_average ({ empty, empty }));
-  EXPECT_TRUE (fold_groups ({ empty, empty }, { 2 }, true) == expected_average ({ empty, empty }));
-}
-
 /* A small gradient is charged as a part of its message, and the average may outlive this
  * message. */
 TEST (Reduction, ASmallGradientDoesNotBecomeTheSum)
@@ -268,21 +244,6 @@ TEST (Reduction, FirstGradientBecomesTheSumWhereItLies)
   ASSERT_TRUE (fold_all (&reduction, items.pointers.data (), 2, &average, NULL));
   EXPECT_EQ (tps_tensor_data (&average.dense), elements);
   EXPECT_TRUE (tps_buffer_is_exclusive (average.dense.buffer));
-  tps_gradient_clear (&average);
-}
-
-TEST (Reduction, SparseSumStaysWhereItLiesWhileNoRowIsNew)
-{
-  Items items ({ sparse ({ 1, 4, 5 }, 9, 1, { 1, 2, 3 }), sparse ({ 5, 1 }, 9, 1, { 4, 5 }),
-                 sparse ({ 4 }, 9, 1, { 6 }) });
-  gconstpointer elements = tps_tensor_data (&items.items[0].gradient.values);
-  TpsReduction reduction;
-  TpsGradient average = {};
-
-  tps_reduction_init (&reduction, TRUE, NULL);
-  ASSERT_TRUE (fold_all (&reduction, items.pointers.data (), 3, &average, NULL));
-  EXPECT_EQ (tps_tensor_data (&average.values), elements);
-  EXPECT_TRUE (to_average (average) == as_average (sparse ({ 1, 4, 5 }, 9, 1, { 6, 8, 7 })));
   tps_gradient_clear (&average);
 }
 
