@@ -10,17 +10,6 @@
 namespace thriftps_test {
 namespace {
 
-TEST (BudgetsTest, DefaultsAreSharesOfTheMemory)
-{
-  g_autoptr (TpsBudgets) budgets = tps_budgets_new (nullptr);
-  gsize memory = tps_host_memory_get_total ();
-
-  EXPECT_EQ (tps_budget_get_max (budgets->process), tps_budgets_get_default_process_bytes (memory));
-  EXPECT_EQ (tps_budget_get_max (budgets->pending), memory / 4);
-  EXPECT_EQ (tps_budget_get_max (budgets->averages), memory / 4);
-  EXPECT_EQ (tps_budget_get_max (budgets->tables), (gsize) (memory * 0.8));
-}
-
 // Code, threads and fragmentation of the allocator take as much memory in a small memory limit as
 // in a large one.
 TEST (BudgetsTest, TheProcessLeavesMemoryThatNoBudgetCounts)
@@ -32,26 +21,6 @@ TEST (BudgetsTest, TheProcessLeavesMemoryThatNoBudgetCounts)
   EXPECT_EQ (tps_budgets_get_default_process_bytes (400 * kMib), 304 * kMib);
   EXPECT_EQ (tps_budgets_get_default_process_bytes (100 * kMib), 50 * kMib);
   EXPECT_EQ (tps_budgets_get_default_process_bytes (1), 1u);
-}
-
-TEST (BudgetsTest, EveryBudgetIsBelowTheProcess)
-{
-  TpsBudgetLimits limits = { .max_memory_bytes = 1000,
-                             .max_pending_bytes = 600,
-                             .max_table_bytes = 800 };
-  g_autoptr (TpsBudgets) budgets = tps_budgets_new (&limits);
-  TpsBudget *const all[] = { budgets->pending, budgets->shared,     budgets->averages,
-                             budgets->replies, budgets->transfers,  budgets->tables,
-                             budgets->windows, budgets->rendezvous, budgets->passes };
-
-  for (TpsBudget *budget : all)
-    ASSERT_TRUE (tps_budget_charge (budget, 100, nullptr)) << tps_budget_get_name (budget);
-  EXPECT_EQ (tps_budget_get_held (budgets->process), 900u);
-  EXPECT_EQ (tps_budget_get_held (budgets->pending), 200u) << "shared memory is a part of it";
-  for (TpsBudget *budget : all)
-    EXPECT_FALSE (tps_budget_charge (budget, 101, nullptr)) << tps_budget_get_name (budget);
-  for (TpsBudget *budget : all)
-    tps_budget_release (budget, 100);
 }
 
 /* A client of one service must not fill the memory for the push ids of another. */

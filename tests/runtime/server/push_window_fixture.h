@@ -82,36 +82,10 @@ protected:
     return error->code == TPS_ERROR_STALE ? STALE : DUPLICATE;
   }
 
-  /* Begins a push without a digest. */
-  TpsPushVerdict
-  begin_unknown (const std::string &client, gint64 sequence)
-  {
-    g_autoptr (GError) error = nullptr;
-    TpsPushRequest asked = { client.c_str (), sequence, nullptr, 0, note_ending, nullptr, nullptr };
-
-    return tps_push_window_begin (window, &asked, &answer, &error);
-  }
-
-  void
-  set_request (const std::string &client, gint64 sequence, gint64 request)
-  {
-    TpsPushDigest digest = digest_of (request);
-
-    tps_push_window_set_digest (window, client.c_str (), sequence, &digest);
-  }
-
   void
   end (const std::string &client, gint64 sequence, gint64 result, gint64 lsn = 0)
   {
     tps_push_window_end (window, client.c_str (), sequence, result, lsn);
-  }
-
-  void
-  fail (const std::string &client, gint64 sequence)
-  {
-    g_autoptr (GError) error = g_error_new_literal (TPS_ERROR, TPS_ERROR_NOT_FOUND, "no table");
-
-    tps_push_window_fail (window, client.c_str (), sequence, error);
   }
 
   /* Begins a push and, if it is new, applies it at once. */
@@ -133,18 +107,6 @@ protected:
 
     if (verdict == NEW)
       end (client, sequence, 0);
-    return verdict;
-  }
-
-  /* Like push(), but the command `lsn` applies the push to an object that the command `incarnation`
-   * created. */
-  Verdict
-  push_to (gint64 incarnation, const std::string &client, gint64 sequence, gint64 lsn)
-  {
-    Verdict verdict = begin (client, sequence, 0, nullptr, incarnation);
-
-    if (verdict == NEW)
-      end (client, sequence, 0, lsn);
     return verdict;
   }
 

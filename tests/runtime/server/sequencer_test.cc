@@ -214,18 +214,6 @@ TEST_F (Sequencer, nothingFollowsOrIsFollowedThatMayNot)
   EXPECT_FALSE (follower.get ()->is_following);
 }
 
-TEST_F (Sequencer, commandsOfDifferentObjectsDoNotWait)
-{
-  Command other ({ &b });
-  Command first ({ &a }, [&] {
-    run (other);
-    EXPECT_EQ (other.n_ended, 1);
-  });
-
-  start (false);
-  run (first);
-}
-
 TEST_F (Sequencer, aCommandWaitsForAllOfItsTurns)
 {
   Lsns ran;
@@ -360,47 +348,6 @@ TEST_F (Sequencer, aFloodOfOneObjectDoesNotReachOthers)
   EXPECT_EQ (last.record.lsn, 5) << "after one command of the other tenant";
   EXPECT_EQ (observed.size (), 43u);
   EXPECT_EQ (a.load + b.load, 0u);
-}
-
-TEST_F (Sequencer, manySmallCommandsEnterAtOnce)
-{
-  std::vector<std::unique_ptr<Command>> commands;
-  Command large ({ &a });
-  Command holder ({ &a }, [&] {
-    for (int i = 0; i < 20; i++)
-      {
-        commands.emplace_back (new Command ({ &a }));
-        commands.back ()->get ()->is_small = TRUE;
-        run (*commands.back ());
-      }
-    run (large);
-    EXPECT_EQ (commands[14]->record.lsn, 16);
-    EXPECT_EQ (commands[15]->record.lsn, 0);
-  });
-
-  holder.get ()->is_small = TRUE;
-  start (false);
-  run (holder);
-  EXPECT_EQ (commands[19]->record.lsn, 21);
-  EXPECT_EQ (large.record.lsn, 22) << "small commands cannot keep it out";
-}
-
-/* Records become complete out of order. The observer must receive them in order, and no request may
- * end before its record is observed. */
-TEST_F (Sequencer, theObserverSeesCommandsInOrder)
-{
-  Command other ({ &b });
-  Command first ({ &a }, [&] {
-    run (other);
-    EXPECT_EQ (other.n_ended, 0) << "it has run, but command 1 is not complete";
-    EXPECT_TRUE (observed.empty ());
-  });
-
-  start (true);
-  run (first);
-  EXPECT_EQ (observed, (Lsns { 1, 2 }));
-  EXPECT_EQ (other.n_ended, 1);
-  EXPECT_EQ (first.n_ended, 1);
 }
 
 /* The observer keeps a record while it writes to a disk. Meanwhile the next command of the object

@@ -103,18 +103,6 @@ struct QuotasTest : testing::Test
   GError *error = nullptr;
 };
 
-TEST_F (QuotasTest, WithoutLimitsEveryCallIsAdmitted)
-{
-  TpsTenant *tenant = tps_quotas_find (quotas, "a");
-
-  EXPECT_EQ (tenant, tps_quotas_find (quotas, "a"));
-  EXPECT_EQ (begin (tenant, G_MAXSIZE), "");
-  EXPECT_TRUE (tps_tenant_add_rows (tenant, G_MAXUINT64, 0, nullptr));
-  EXPECT_EQ (status (tenant).n_calls_in_flight, 1u);
-  tps_tenant_end_call (tenant, G_MAXSIZE, 0);
-  EXPECT_EQ (status (tenant).n_calls_in_flight, 0u);
-}
-
 TEST_F (QuotasTest, CallsAreLimitedAndARefusalHasARetryTime)
 {
   TpsTenant *tenant = limit_rate (TPS_QUOTA_CALLS, { 10, 2 });
@@ -204,16 +192,6 @@ TEST_F (TimesOfCallers, RefuseNoCallThatConformsNow)
   EXPECT_EQ (begin (arrived_ns), 0);
 }
 
-TEST_F (QuotasTest, AClockOfTestsReplacesTimesOfCallers)
-{
-  TpsTenant *tenant = limit_rate (TPS_QUOTA_CALLS, { 10, 1 });
-
-  EXPECT_TRUE (tps_tenant_begin_call (tenant, 1, clock_ns + second, nullptr));
-  EXPECT_FALSE (tps_tenant_begin_call (tenant, 1, clock_ns + 2 * second, nullptr));
-  clock_ns += second;
-  EXPECT_TRUE (tps_tenant_begin_call (tenant, 1, 1, nullptr));
-}
-
 /* ---- turns ----------------------------------------------------------------------------------- */
 
 /* Each caller that returns at its turn must be admitted, so that no caller is refused twice. */
@@ -279,23 +257,6 @@ TEST_F (QuotasTest, SentBytesLeaveADebtThatLaterCallsWaitFor)
   EXPECT_EQ (tps_error_get_retry_after_ms (error), 4000);
   clock_ns += 4 * second;
   EXPECT_EQ (call (tenant), "");
-}
-
-TEST_F (QuotasTest, CallsInFlightAreLimitedUntilTheyEnd)
-{
-  TpsTenantLimits limits = {};
-  TpsTenant *tenant;
-
-  limits.calls_in_flight = 2;
-  set_limits ("a", limits);
-  tenant = tps_quotas_find (quotas, "a");
-  EXPECT_EQ (begin (tenant), "");
-  EXPECT_EQ (begin (tenant), "");
-  EXPECT_EQ (begin (tenant), "calls_in_flight");
-  tps_tenant_end_call (tenant, 0, 0);
-  EXPECT_EQ (begin (tenant), "");
-  tps_tenant_end_call (tenant, 0, 0);
-  tps_tenant_end_call (tenant, 0, 0);
 }
 
 TEST_F (QuotasTest, NewLimitsHoldAtOnceAndBucketsKeepTheirDeficit)

@@ -67,49 +67,6 @@ take (TpsTokenBucket *bucket, const TpsTokenRate *rate, guint64 n, gint64 now_ns
   return take (bucket, rate, n, now_ns, &wait_ns);
 }
 
-TEST (TokenBucket, GivesTheBurstAtOnceAndThenTheRate)
-{
-  for (guint64 per_s : { 1, 3, 7, 1000, 999983 })
-    {
-      TpsTokenRate rate = tps_token_rate (per_s, 0);
-      TpsTokenBucket bucket = { 0 };
-      guint n = 0;
-
-      while (n < 2000000 && take (&bucket, &rate, 1, year))
-        n++;
-      EXPECT_LE (n, per_s + 1);
-      EXPECT_GE (n, per_s > 1000 ? per_s * 999 / 1000 : per_s);
-      if (per_s <= 1000)
-        {
-          EXPECT_FALSE (take (&bucket, &rate, 1, year + second / (gint64) per_s / 2));
-        }
-      EXPECT_TRUE (take (&bucket, &rate, 1, year + second / (gint64) per_s + 1001));
-    }
-}
-
-TEST (TokenBucket, WithoutALimitNothingIsCounted)
-{
-  TpsTokenRate rate = tps_token_rate (0, 0);
-  TpsTokenBucket bucket = { 0 };
-
-  EXPECT_FALSE (tps_token_rate_is_limited (&rate));
-  tps_token_bucket_charge (&bucket, &rate, G_MAXUINT64, 0);
-  EXPECT_EQ (tps_token_bucket_get_level (&bucket, &rate, 0), 0);
-}
-
-TEST (TokenBucket, TheWaitThatARefusalNamesIsEnoughAndNotTooLong)
-{
-  TpsTokenRate rate = tps_token_rate (1000, 10);
-  TpsTokenBucket bucket = { 0 };
-  gint64 wait_ns;
-
-  ASSERT_TRUE (take (&bucket, &rate, 10, year));
-  ASSERT_FALSE (take (&bucket, &rate, 4, year, &wait_ns));
-  EXPECT_NEAR ((double) wait_ns, 4e6, 20);
-  EXPECT_FALSE (take (&bucket, &rate, 4, year + wait_ns - 1));
-  EXPECT_TRUE (take (&bucket, &rate, 4, year + wait_ns));
-}
-
 TEST (TokenBucket, ADebtIsAtMostAnHour)
 {
   TpsTokenRate rate = tps_token_rate (1, 1);
@@ -119,16 +76,6 @@ TEST (TokenBucket, ADebtIsAtMostAnHour)
   tps_token_bucket_charge (&bucket, &rate, G_MAXUINT64, year);
   EXPECT_FALSE (take (&bucket, &rate, 0, year + 3599 * second));
   EXPECT_TRUE (take (&bucket, &rate, 0, year + 3600 * second));
-}
-
-TEST (TokenBucket, AnEarlierTimeIsHarmless)
-{
-  TpsTokenRate rate = tps_token_rate (1000, 1);
-  TpsTokenBucket bucket = { 0 };
-
-  ASSERT_TRUE (take (&bucket, &rate, 1, year));
-  EXPECT_FALSE (take (&bucket, &rate, 1, year - second));
-  EXPECT_EQ (tps_token_bucket_get_level (&bucket, &rate, year), 0);
 }
 
 TEST (TokenBucket, AChangeOfTheRateKeepsTheDeficitOfTheBucket)
