@@ -30,8 +30,14 @@ protected:
   void
   TearDown () override
   {
-    g_ptr_array_unref (loaded.devices);
-    g_free (loaded.summary);
+    clear ();
+  }
+
+  void
+  clear ()
+  {
+    g_clear_pointer (&loaded.devices, g_ptr_array_unref);
+    g_clear_pointer (&loaded.summary, g_free);
   }
 
   // Loads the library and returns the summary.
@@ -43,92 +49,55 @@ protected:
     for (const std::string &name : libraries)
       names.push_back (name.c_str ());
     names.push_back (nullptr);
+    clear ();
     TpsDeviceLibraryPaths paths = { driver.c_str (), names.data () };
     tps_device_library_load (&loaded, &paths);
     EXPECT_THAT (loaded.summary, Not (HasSubstr ("\n")));
     return loaded.summary;
   }
 
-  void
-  expect_nothing ()
-  {
-    EXPECT_EQ (loaded.library, nullptr);
-    EXPECT_EQ (loaded.devices->len, 0u);
-  }
-
   TpsLoadedLibrary loaded {};
 };
 
-TEST_F (DeviceLibrary, AMissingDriverIsNamed)
+TEST_F (DeviceLibrary, TheReasonWhyThereIsNoneIsNamedInOneLine)
 {
-  EXPECT_THAT (load ("libcuda_that_is_not_there.so.1", { fake ("libfake_good.so") }),
-               testing::StartsWith ("cuda: none: no driver (libcuda_that_is_not_there.so.1: "));
-  expect_nothing ();
-}
+  const std::string text = testing::TempDir () + "text.so", good = fake ("libfake_good.so"),
+                    driver = fake ("libfake_driver.so");
+  const struct
+  {
+    std::string driver;
+    std::vector<std::string> libraries;
+    std::vector<std::string> words;
+  } cases[] = {
+    { "libcuda_that_is_not_there.so.1",
+      { good },
+      { "cuda: none: no driver (libcuda_that_is_not_there.so.1: " } },
+    { fake ("libfake_empty.so"), { good }, { "is not a driver (it has no cuInit)" } },
+    { fake ("libfake_driver_broken.so"),
+      { good },
+      { "cuda: none: the driver does not start (error 999: the fake is broken)" } },
+    { driver,
+      { "/nowhere/a.so", "/nowhere/b.so" },
+      { "cuda: none: a driver, but no libtps_cuda.so", "/nowhere/a.so", "/nowhere/b.so" } },
+    { driver, { text }, { "text.so" } },
+    { driver, { fake ("libfake_empty.so") }, { "not a library of this program" } },
+    { driver, { fake ("libfake_old.so") }, { "version 0.0.1", TPS_VERSION } },
+    { driver, { fake ("libfake_abi.so") }, { "has ABI 77, this program 4" } },
+    { driver, { fake ("libfake_ops.so") }, { "with 8 bytes of operations" } },
+    { driver, { fake ("libfake_none.so") }, { "cuda: none: all 1 devices are too old" } },
+    { driver, {}, { "cuda: none: turned off" } },
+  };
 
-TEST_F (DeviceLibrary, AFileThatIsNoDriverIsRefused)
-{
-  EXPECT_THAT (load (fake ("libfake_empty.so"), { fake ("libfake_good.so") }),
-               HasSubstr ("is not a driver (it has no cuInit)"));
-  expect_nothing ();
-}
+  std::ofstream (text) << "not ELF";
+  for (const auto &each : cases)
+    {
+      std::string summary = load (each.driver, each.libraries);
 
-TEST_F (DeviceLibrary, AFailingDriverIsReportedInOneLine)
-{
-  EXPECT_EQ (load (fake ("libfake_driver_broken.so"), { fake ("libfake_good.so") }),
-             "cuda: none: the driver does not start (error 999: the fake is broken)");
-  expect_nothing ();
-}
-
-TEST_F (DeviceLibrary, WithoutTheLibraryEveryPlaceThatWasTriedIsNamed)
-{
-  EXPECT_THAT (load (fake ("libfake_driver.so"), { "/nowhere/a.so", "/nowhere/b.so" }),
-               testing::AllOf (HasSubstr ("cuda: none: a driver, but no libtps_cuda.so"),
-                               HasSubstr ("/nowhere/a.so"), HasSubstr ("/nowhere/b.so")));
-  expect_nothing ();
-}
-
-TEST_F (DeviceLibrary, AFileThatIsNoLibraryIsRefused)
-{
-  std::string path = testing::TempDir () + "text.so";
-  std::ofstream (path) << "not ELF";
-  EXPECT_THAT (load (fake ("libfake_driver.so"), { path }), HasSubstr ("text.so"));
-  expect_nothing ();
-}
-
-TEST_F (DeviceLibrary, AForeignLibraryIsRefused)
-{
-  EXPECT_THAT (load (fake ("libfake_driver.so"), { fake ("libfake_empty.so") }),
-               HasSubstr ("not a library of this program"));
-  expect_nothing ();
-}
-
-TEST_F (DeviceLibrary, AnotherVersionIsRefusedAndBothAreNamed)
-{
-  EXPECT_THAT (load (fake ("libfake_driver.so"), { fake ("libfake_old.so") }),
-               testing::AllOf (HasSubstr ("version 0.0.1"), HasSubstr (TPS_VERSION)));
-  expect_nothing ();
-}
-
-TEST_F (DeviceLibrary, AnotherAbiIsRefusedAndBothAreNamed)
-{
-  EXPECT_THAT (load (fake ("libfake_driver.so"), { fake ("libfake_abi.so") }),
-               HasSubstr ("has ABI 77, this program 4"));
-  expect_nothing ();
-}
-
-TEST_F (DeviceLibrary, AnotherTableOfOperationsIsRefused)
-{
-  EXPECT_THAT (load (fake ("libfake_driver.so"), { fake ("libfake_ops.so") }),
-               HasSubstr ("with 8 bytes of operations"));
-  expect_nothing ();
-}
-
-TEST_F (DeviceLibrary, ALibraryWithoutADeviceReportsTheReason)
-{
-  EXPECT_EQ (load (fake ("libfake_driver.so"), { fake ("libfake_none.so") }),
-             "cuda: none: all 1 devices are too old");
-  expect_nothing ();
+      for (const std::string &word : each.words)
+        EXPECT_THAT (summary, HasSubstr (word));
+      EXPECT_EQ (loaded.library, nullptr) << summary;
+      EXPECT_EQ (loaded.devices->len, 0u) << summary;
+    }
 }
 
 TEST_F (DeviceLibrary, TheFirstThatCanBeLoadedCounts)
@@ -138,12 +107,6 @@ TEST_F (DeviceLibrary, TheFirstThatCanBeLoadedCounts)
   ASSERT_NE (loaded.library, nullptr);
   ASSERT_EQ (loaded.devices->len, 2u);
   EXPECT_STREQ (((TpsDevice *) loaded.devices->pdata[1])->name, "cuda:1");
-}
-
-TEST_F (DeviceLibrary, WithoutAPathItIsTurnedOff)
-{
-  EXPECT_EQ (load (fake ("libfake_driver.so"), {}), "cuda: none: turned off");
-  expect_nothing ();
 }
 
 // In this process, the environment disables the library, with or without a GPU.

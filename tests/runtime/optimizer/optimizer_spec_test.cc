@@ -102,16 +102,6 @@ resolved (TpsOptimizerKind kind)
   return spec;
 }
 
-TEST (OptimizerSpec, HasOnlyKindAndLearningRateAtFirst)
-{
-  TpsOptimizerSpec spec = tps_optimizer_spec (TPS_OPTIMIZER_FTRL, 0.25);
-
-  EXPECT_EQ (spec.kind, TPS_OPTIMIZER_FTRL);
-  EXPECT_EQ (spec.learning_rate, 0.25);
-  for (const Field &field : FIELDS)
-    EXPECT_TRUE (std::isnan (spec.*field.value)) << field.name;
-}
-
 TEST (OptimizerSpec, DefaultsAreThoseOfPyTorchAndOfThePaper)
 {
   TpsOptimizerSpec adam = resolved (TPS_OPTIMIZER_ADAM), ftrl = resolved (TPS_OPTIMIZER_FTRL);
@@ -140,21 +130,6 @@ TEST (OptimizerSpec, EveryFieldIsResolvedAndUnusedFieldsAreZero)
             EXPECT_EQ (resolved (kind).*field.value, 0) << field.name;
           }
       }
-}
-
-TEST (OptimizerSpec, KeepsGivenValues)
-{
-  for (TpsOptimizerKind kind : KINDS)
-    for (const Field &field : FIELDS)
-      for (double value : field.good)
-        if (uses (kind, field))
-          {
-            TpsOptimizerSpec spec = tps_optimizer_spec (kind, 0.5);
-
-            spec.*field.value = value;
-            ASSERT_TRUE (tps_optimizer_spec_resolve (&spec, "optimizer", nullptr));
-            EXPECT_EQ (spec.*field.value, value) << field.name;
-          }
 }
 
 TEST (OptimizerSpec, RefusesValuesOutOfRangeByName)
@@ -207,104 +182,6 @@ TEST (OptimizerSpec, NesterovNeedsMomentum)
   EXPECT_EQ (resolved (TPS_OPTIMIZER_NESTEROV).momentum, 0.9);
   spec.momentum = 0;
   EXPECT_THAT (refusal (spec), HasSubstr ("momentum: 0, expected a finite FLOAT32 above 0"));
-}
-
-TEST (OptimizerSpec, RefusesUnknownKinds)
-{
-  for (int kind : { -1, 0, TPS_N_OPTIMIZERS + 1, 1 << 30 })
-    {
-      EXPECT_THAT (refusal (tps_optimizer_spec ((TpsOptimizerKind) kind, 0.5)),
-                   HasSubstr ("table.optimizer.kind: unknown optimizer " + std::to_string (kind)));
-      EXPECT_EQ (tps_optimizer_kind_name ((TpsOptimizerKind) kind), nullptr);
-    }
-}
-
-TEST (OptimizerSpec, ResolvingAgainChangesNothing)
-{
-  for (TpsOptimizerKind kind : KINDS)
-    {
-      TpsOptimizerSpec once = resolved (kind), twice = once;
-
-      ASSERT_TRUE (tps_optimizer_spec_resolve (&twice, "optimizer", nullptr));
-      EXPECT_TRUE (tps_optimizer_spec_equal (&once, &twice));
-    }
-}
-
-TEST (OptimizerSpec, EqualityLooksAtEverything)
-{
-  TpsOptimizerSpec spec = resolved (TPS_OPTIMIZER_SGD), other = spec;
-
-  other.kind = TPS_OPTIMIZER_ADAGRAD;
-  EXPECT_FALSE (tps_optimizer_spec_equal (&spec, &other));
-  other = spec;
-  other.learning_rate = 0.75;
-  EXPECT_FALSE (tps_optimizer_spec_equal (&spec, &other));
-  for (const Field &field : FIELDS)
-    {
-      other = spec;
-      other.*field.value += 0.125;
-      EXPECT_FALSE (tps_optimizer_spec_equal (&spec, &other)) << field.name;
-    }
-}
-
-TEST (OptimizerKind, IsFoundByItsNameInAnySpelling)
-{
-  TpsOptimizerKind found;
-
-  for (TpsOptimizerKind kind : KINDS)
-    {
-      ASSERT_TRUE (tps_optimizer_kind_find (tps_optimizer_kind_name (kind), &found, nullptr));
-      EXPECT_EQ (found, kind);
-    }
-  EXPECT_STREQ (tps_optimizer_kind_name (TPS_OPTIMIZER_ROWWISE_ADAGRAD), "ROWWISE_ADAGRAD");
-  for (const char *name : { "rowwise-adagrad", "Rowwise_Adagrad", "ROWWISE_ADAGRAD" })
-    {
-      ASSERT_TRUE (tps_optimizer_kind_find (name, &found, nullptr));
-      EXPECT_EQ (found, TPS_OPTIMIZER_ROWWISE_ADAGRAD);
-    }
-}
-
-TEST (OptimizerKind, UnknownNamesAreRefusedWithTheKnownOnes)
-{
-  TpsOptimizerKind found = TPS_OPTIMIZER_ADAM;
-  g_autoptr (GError) error = nullptr;
-
-  EXPECT_FALSE (tps_optimizer_kind_find ("lion", &found, &error));
-  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND));
-  EXPECT_THAT (error->message,
-               StartsWith ("no optimizer \"lion\"; known: SGD, ADAGRAD, ROWWISE_ADAGRAD, ADAM, "));
-  EXPECT_EQ (found, TPS_OPTIMIZER_ADAM);
-  EXPECT_FALSE (tps_optimizer_kind_find ("", &found, nullptr));
-}
-
-TEST (OptimizerState, IsAsLargeAsTheKindNeeds)
-{
-  TpsOptimizerSpec momentum = resolved (TPS_OPTIMIZER_SGD);
-
-  momentum.momentum = 0.5;
-  for (size_t dim : { 1, 3, 17 })
-    {
-      const size_t floats[] = { 0, dim, 1, 2 * dim, 2 * dim, 2 * dim, dim };
-
-      for (size_t i = 0; i < G_N_ELEMENTS (KINDS); i++)
-        {
-          TpsOptimizerSpec spec = resolved (KINDS[i]);
-
-          EXPECT_EQ (tps_optimizer_state_per_row (&spec, dim), floats[i]);
-        }
-      EXPECT_EQ (tps_optimizer_state_per_row (&momentum, dim), dim);
-    }
-}
-
-TEST (OptimizerState, OnlyAdamAndAdamWCountSteps)
-{
-  for (TpsOptimizerKind kind : KINDS)
-    {
-      TpsOptimizerSpec spec = resolved (kind);
-
-      EXPECT_EQ (tps_optimizer_counts_steps (&spec) != 0,
-                 kind == TPS_OPTIMIZER_ADAM || kind == TPS_OPTIMIZER_ADAMW);
-    }
 }
 
 } // namespace

@@ -126,22 +126,6 @@ spec_of (TpsOptimizerKind kind, const std::string &name)
   return tps_optimizer_spec (kind, factor (name, 0));
 }
 
-TEST (RowOptimizers, TheOraclesGradientsHaveDuplicatesAndRowsThatAreNeverTouched)
-{
-  const oracle::Tensor &indices = vectors ().get ("optimizer/indices");
-  int64_t last_row = vectors ().get ("optimizer/initial").dims[0] - 1;
-  size_t n_duplicates = 0;
-
-  for (size_t i = 0; i < indices.ints.size (); i++)
-    {
-      EXPECT_NE (indices.ints[i], last_row);
-      for (size_t j = i - i % indices.dims[1]; j < i; j++)
-        n_duplicates += indices.ints[i] == indices.ints[j];
-    }
-  EXPECT_EQ (indices.dims[0], 100);
-  EXPECT_GT (n_duplicates, 50u);
-}
-
 TEST (RowOptimizers, SgdMatchesPyTorch)
 {
   for (const char *name : { "sgd", "sgd_momentum", "sgd_decay", "sgd_momentum_decay" })
@@ -436,57 +420,6 @@ TEST_P (EveryKind, HasTheBitsOfItsFormulaForEveryDim)
     }
 }
 
-TEST_P (EveryKind, TouchesNeitherOtherRowsNorTheirState)
-{
-  std::mt19937 dice (6);
-
-  for (size_t dim : { 1, 3, 17 })
-    {
-      Table table (spec (), random_floats (&dice, 3 * dim), dim);
-      Floats gradient = random_floats (&dice, dim), before;
-
-      std::fill (table.state.begin (), table.state.end (), 0.25f);
-      before = table.values;
-      table.begin_step ();
-      table.update (1, gradient.data ());
-      for (size_t row : { 0, 2 })
-        {
-          for (size_t i = row * dim; i < (row + 1) * dim; i++)
-            EXPECT_EQ (table.values[i], before[i]);
-          for (size_t i = row * table.n_state; i < (row + 1) * table.n_state; i++)
-            EXPECT_EQ (table.state[i], 0.25f);
-        }
-    }
-}
-
-TEST_P (EveryKind, AGradientOfZeroLeavesANewRowFiniteAndWithoutDecayAsItIs)
-{
-  Floats initial = { 0.5f, -2, 0 }, zero (3);
-  Table table (spec (), initial, 3);
-
-  for (int i = 0; i < 3; i++)
-    {
-      table.begin_step ();
-      table.update (0, zero.data ());
-    }
-  for (size_t i = 0; i < 3; i++)
-    EXPECT_TRUE (std::isfinite (table.values[i]));
-  if (table.spec.weight_decay == 0)
-    {
-      EXPECT_EQ (table.values, initial);
-    }
-}
-
-TEST_P (EveryKind, NaNsInAGradientReachTheirOwnValue)
-{
-  Floats gradient = { 1, std::numeric_limits<float>::quiet_NaN (), -1 };
-  Table table (spec (), { 0.5f, 0.5f, 0.5f }, 3);
-
-  table.begin_step ();
-  table.update (0, gradient.data ());
-  EXPECT_TRUE (std::isnan (table.values[1]));
-}
-
 INSTANTIATE_TEST_SUITE_P (RowOptimizers, EveryKind,
                           testing::Combine (testing::ValuesIn (KINDS), testing::Bool ()),
                           [] (const auto &instance) {
@@ -496,17 +429,6 @@ INSTANTIATE_TEST_SUITE_P (RowOptimizers, EveryKind,
                           });
 
 /* -- one by one -- */
-
-TEST (RowOptimizers, AdamsFirstStepIsAsLongAsTheLearningRate)
-{
-  Table table (resolve (tps_optimizer_spec (TPS_OPTIMIZER_ADAM, 0.125)), { 1, 1 }, 2);
-  Floats gradient = { 1e-3f, -1e3f };
-
-  table.begin_step ();
-  table.update (0, gradient.data ());
-  EXPECT_NEAR (table.values[0], 0.875, 1e-5);
-  EXPECT_NEAR (table.values[1], 1.125, 1e-5);
-}
 
 TEST (RowOptimizers, AdamsCorrectionsFadeAfterManySteps)
 {
@@ -519,34 +441,6 @@ TEST (RowOptimizers, AdamsCorrectionsFadeAfterManySteps)
   tps_cpu_optimizer_step_init (&step, &spec, std::numeric_limits<int64_t>::max ());
   EXPECT_EQ (step.correction1, 0.125f);
   EXPECT_EQ (step.correction2, 1);
-}
-
-TEST (RowOptimizers, FtrlGoesOnFromWhereARowBegan)
-{
-  Table table (resolve (tps_optimizer_spec (TPS_OPTIMIZER_FTRL, 0.5)), { 3, -3, 0 }, 3);
-  Floats gradient = { 1, 1, 1 };
-
-  table.begin_step ();
-  table.update (0, gradient.data ());
-  EXPECT_FLOAT_EQ (table.values[0], 3 - 0.25f);
-  EXPECT_FLOAT_EQ (table.values[1], -3 - 0.25f);
-  EXPECT_FLOAT_EQ (table.values[2], -0.25f);
-}
-
-TEST (RowOptimizers, FtrlHoldsValuesAtZeroWhileZIsWithinL1)
-{
-  TpsOptimizerSpec spec = tps_optimizer_spec (TPS_OPTIMIZER_FTRL, 0.5);
-  Floats gradient = { 1 };
-
-  spec.l1 = 2.5;
-  Table table (resolve (spec), { 0 }, 1);
-  for (int i = 0; i < 3; i++)
-    {
-      EXPECT_EQ (table.values[0], 0);
-      table.begin_step ();
-      table.update (0, gradient.data ());
-    }
-  EXPECT_LT (table.values[0], 0);
 }
 
 } // namespace
