@@ -16,18 +16,6 @@ using embedding_test::Plan;
 using embedding_test::Random;
 using updating_test::kShapes;
 
-struct Record
-{
-  std::unique_ptr<embedding_test::RecordedCommand> of_tables; /* if NULL, of_model is set */
-  std::unique_ptr<updating_test::Record> of_model;
-
-  const TpsCommand *
-  command () const
-  {
-    return of_tables != nullptr ? &of_tables->command : &of_model->command;
-  }
-};
-
 bool
 is_of_model (const TpsCommand *command)
 {
@@ -46,7 +34,8 @@ public:
     options.workers = workers;
     options.user_data = this;
     options.observe = [] (gpointer self, TpsOrdered *ordered) {
-      static_cast<Order *> (self)->add (ordered->command);
+      static_cast<Order *> (self)->records.emplace_back (
+          new thriftps::LoggedCommand (ordered->command));
       tps_ordered_release (ordered, nullptr);
     };
     sequencer = tps_sequencer_new (&options);
@@ -60,20 +49,7 @@ public:
 
   TpsWorkerPool *workers = tps_worker_pool_new ("order", 1);
   TpsSequencer *sequencer;
-  std::vector<Record> records;
-
-private:
-  void
-  add (const TpsCommand *command)
-  {
-    Record record;
-
-    if (is_of_model (command))
-      record.of_model = std::make_unique<updating_test::Record> (command);
-    else
-      record.of_tables = std::make_unique<embedding_test::RecordedCommand> (command);
-    records.push_back (std::move (record));
-  }
+  std::vector<std::unique_ptr<thriftps::LoggedCommand>> records;
 };
 
 struct Mixed
@@ -129,10 +105,10 @@ replay_all (const Order &from, Mixed *to)
 
   for (size_t i = 0; i < from.records.size (); i++)
     {
-      const TpsCommand *command = from.records[i].command ();
+      const TpsCommand *command = &from.records[i]->command;
 
       EXPECT_EQ (command->lsn, ++lsn);
-      n_changes += i > 0 && is_of_model (command) != is_of_model (from.records[i - 1].command ());
+      n_changes += i > 0 && is_of_model (command) != is_of_model (&from.records[i - 1]->command);
       to->replay (command);
     }
   return n_changes > 1;

@@ -223,4 +223,22 @@ encode (const TpsCommand *command)
   return bytes;
 }
 
+LoggedCommand::LoggedCommand (const TpsCommand *from)
+{
+  const std::string bytes = encode (from);
+  TpsRecordHead head;
+
+  buffer_ = tps_buffer_new_copy (bytes.data (), bytes.size ());
+  tps_record_decoder_init (&decoder_);
+  if (!tps_record_decode_head (tps_buffer_get_data (buffer_), &head)
+      || !tps_record_decode (&decoder_, &head, buffer_, TPS_LOG_RECORD_HEADER, nullptr))
+    abort ();
+}
+
+LoggedCommand::~LoggedCommand ()
+{
+  tps_record_decoder_clear (&decoder_);
+  tps_buffer_unref (buffer_);
+}
+
 } // namespace thriftps

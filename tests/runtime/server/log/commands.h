@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/server/command.h"
+#include "runtime/server/log/log_format.h"
 
 namespace thriftps {
 
@@ -59,5 +60,22 @@ inline constexpr TpsCommandKind kAllKinds[] = { TPS_COMMAND_CREATE_TABLE, TPS_CO
 
 /* Returns the record of a command as bytes. Commands with the same bytes are equal. */
 std::string encode (const TpsCommand *command);
+
+/* A copy of a command, as the log writes and reads it. */
+class LoggedCommand
+{
+public:
+  explicit LoggedCommand (const TpsCommand *from);
+  ~LoggedCommand ();
+  LoggedCommand (const LoggedCommand &) = delete;
+  LoggedCommand &operator= (const LoggedCommand &) = delete;
+
+private:
+  TpsBuffer *buffer_;
+  TpsRecordDecoder decoder_;
+
+public:
+  const TpsCommand &command = decoder_.command;
+};
 
 } // namespace thriftps

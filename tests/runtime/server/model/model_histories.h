@@ -13,6 +13,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/server/model/model_server.h"
+#include "tests/runtime/server/log/commands.h"
 #include "tests/runtime/server/model/models.h"
 
 namespace updating_test {
@@ -26,74 +27,6 @@ number_of (const char *variable, unsigned long otherwise)
 
   return text != nullptr ? strtoul (text, nullptr, 10) : otherwise;
 }
-
-/* A record with the memory to which it refers. */
-class Record
-{
-public:
-  explicit Record (const TpsCommand *from) : command (*from)
-  {
-    if (command.kind == TPS_COMMAND_INIT_MODEL)
-      {
-        optimizer_ = *from->model.optimizer;
-        for (guint i = 0; i < from->model.n_parameters; i++)
-          parameters_.push_back ({ g_strdup (from->model.parameters[i].name),
-                                   copy (from->model.parameters[i].tensor) });
-        command.model = { from->model.n_parameters, parameters_.data (), &optimizer_ };
-      }
-    else if (command.kind == TPS_COMMAND_UPDATE_MODEL)
-      keep_update (from->update);
-  }
-
-  ~Record ()
-  {
-    for (TpsNamedTensor &parameter : parameters_)
-      tps_named_tensor_clear (&parameter);
-    for (auto &list : gradients_)
-      for (TpsTensor &tensor : list)
-        tps_tensor_clear (&tensor);
-  }
-
-  TpsCommand command;
-
-private:
-  static TpsTensor
-  copy (const TpsTensor &tensor)
-  {
-    TpsTensor result {};
-
-    tps_tensor_init_copy (&result, tps_tensor_view (&tensor));
-    return result;
-  }
-
-  void
-  keep_update (const TpsCommandUpdate &update)
-  {
-    for (guint i = 0; i < update.n_contributions; i++)
-      {
-        gradients_.emplace_back ();
-        for (size_t p = 0; p < update.n_parameters; p++)
-          gradients_.back ().push_back (copy (update.contributions[i].gradients[p]));
-      }
-    for (guint i = 0; i < update.n_contributions; i++)
-      contributions_.push_back ({ update.contributions[i].trainer, gradients_[i].data () });
-    for (guint i = 0; i < update.n_ids; i++)
-      {
-        clients_.emplace_back (new std::string (update.ids[i].client));
-        ids_.push_back (update.ids[i]);
-        ids_.back ().client = clients_.back ()->c_str ();
-      }
-    command.update = { update.n_contributions, update.n_parameters, contributions_.data (),
-                       update.n_ids, ids_.data () };
-  }
-
-  TpsOptimizerSpec optimizer_;
-  std::vector<TpsNamedTensor> parameters_;
-  std::vector<std::vector<TpsTensor>> gradients_;
-  std::vector<TpsCommandContribution> contributions_;
-  std::vector<std::unique_ptr<std::string>> clients_;
-  std::vector<TpsCommandId> ids_;
-};
 
 /* A server that records its commands. If the sequencer is `shared`, the observer of that sequencer
  * must store the records. */
@@ -175,7 +108,7 @@ public:
   TpsWorkerPool *workers;
   TpsSequencer *sequencer;
   TpsModelServer *server;
-  std::vector<std::unique_ptr<Record>> records;
+  std::vector<std::unique_ptr<thriftps::LoggedCommand>> records;
 
 private:
   TpsSequencer *
@@ -186,7 +119,8 @@ private:
     options.workers = workers;
     options.user_data = this;
     options.observe = [] (gpointer self, TpsOrdered *ordered) {
-      static_cast<Server *> (self)->records.emplace_back (new Record (ordered->command));
+      static_cast<Server *> (self)->records.emplace_back (
+          new thriftps::LoggedCommand (ordered->command));
       tps_ordered_release (ordered, nullptr);
     };
     return tps_sequencer_new (&options);

@@ -17,8 +17,9 @@
 #include "runtime/machine/tuning.h"
 #include "runtime/server/sequencer.h"
 #include "tests/runtime/fake_device/fake_device.h"
-#include "tests/runtime/server/tables/recorded_command.h"
+#include "tests/runtime/server/log/commands.h"
 #include "tests/runtime/server/tables/table_state.h"
+#include "tests/runtime/server/tables/tables.h"
 
 namespace embedding_test {
 
@@ -223,7 +224,8 @@ public:
   TpsWorkerPool *workers;
   TpsSequencer *sequencer;
   TpsTableStore *store;
-  std::vector<std::unique_ptr<RecordedCommand>> records; /* the observer adds one at a time */
+  std::vector<std::unique_ptr<thriftps::LoggedCommand>>
+      records; /* the observer adds one at a time */
 
 private:
   TpsSequencer *
@@ -234,7 +236,8 @@ private:
     options.workers = workers;
     options.user_data = this;
     options.observe = [] (gpointer self, TpsOrdered *ordered) {
-      static_cast<Server *> (self)->records.emplace_back (new RecordedCommand (ordered->command));
+      static_cast<Server *> (self)->records.emplace_back (
+          new thriftps::LoggedCommand (ordered->command));
       tps_ordered_release (ordered, nullptr);
     };
     return tps_sequencer_new (&options);
