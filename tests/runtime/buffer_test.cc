@@ -32,27 +32,6 @@ TEST (BufferPool, LargeBuffersAreFarFromTheStartOfAPage)
   tps_buffer_pool_unref (pool);
 }
 
-TEST (Buffer, CopiesBytesOfAnySize)
-{
-  std::mt19937 random (7);
-  for (gsize size : { 0, 1, 63, 64, 65, 128, 129, 2048, 2049, 4095, 4096, 4097, 100000 })
-    {
-      std::vector<guint8> bytes (size);
-      for (guint8 &byte : bytes)
-        byte = (guint8) random ();
-      g_autoptr (TpsBuffer) buffer = tps_buffer_new_copy (bytes.data (), size);
-
-      EXPECT_EQ (tps_buffer_get_size (buffer), size);
-      EXPECT_EQ ((guintptr) tps_buffer_get_data (buffer) % TPS_BUFFER_ALIGNMENT, 0u);
-      EXPECT_TRUE (tps_buffer_is_exclusive (buffer));
-      EXPECT_FALSE (tps_buffer_is_shared (buffer));
-      EXPECT_EQ (tps_buffer_get_device (buffer), nullptr);
-      EXPECT_EQ (
-          std::vector<guint8> (tps_buffer_get_data (buffer), tps_buffer_get_data (buffer) + size),
-          bytes);
-    }
-}
-
 /* The releasing thread keeps a buffer for reuse. Two buffers must never share memory. */
 TEST (Buffer, SmallCopiesKeepTheirBytesWhileOthersComeAndGo)
 {
@@ -217,28 +196,6 @@ TEST (BufferPool, CountsItsBytesUnderRandomUse)
     }
   for (auto &entry : held)
     tps_buffer_unref (entry.first);
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 0u);
-}
-
-TEST (BufferPool, IsSharedByThreads)
-{
-  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (nullptr, nullptr, 1 << 20);
-  std::vector<std::thread> threads;
-
-  for (int t = 0; t < 4; t++)
-    threads.emplace_back ([&, t] {
-      for (int i = 0; i < 500; i++)
-        {
-          TpsBuffer *buffer = tps_buffer_pool_try_get (pool, (gsize) (1000 + 700 * ((i + t) % 9)));
-
-          memset (tps_buffer_get_data (buffer), t, tps_buffer_get_size (buffer));
-          TpsBuffer *other = tps_buffer_ref (buffer);
-          tps_buffer_unref (buffer);
-          tps_buffer_unref (other);
-        }
-    });
-  for (std::thread &thread : threads)
-    thread.join ();
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 0u);
 }
 

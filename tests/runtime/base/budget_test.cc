@@ -92,21 +92,6 @@ TEST_F (BudgetTest, SmallChargesMayTakeTheHeadroom)
   tps_budget_release (small, 40);
 }
 
-TEST_F (BudgetTest, SmallChargesThatFitOnlyIntoTheHeadroomMayBeRepeated)
-{
-  tps_budget_set_headroom (large, 98, 5);
-  ASSERT_TRUE (tps_budget_charge (large, 5, nullptr));
-  ASSERT_TRUE (tps_budget_charge (small, 40, nullptr));
-  for (int i = 0; i < 11; i++)
-    ASSERT_TRUE (tps_budget_charge (large, 5, nullptr));
-  ASSERT_FALSE (tps_budget_charge (large, 5, &error));
-  EXPECT_STREQ (error->message,
-                "the budget of process: no room for 5 bytes, 100 of 100 bytes are held");
-  EXPECT_GE (tps_error_get_retry_after_ms (error), 0);
-  tps_budget_release (large, 60);
-  tps_budget_release (small, 40);
-}
-
 TEST_F (BudgetTest, ChargesThatNeverFitAreRefusedForGood)
 {
   TpsBudget *unlimited = tps_budget_new (small, "unlimited", 0);

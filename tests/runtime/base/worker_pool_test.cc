@@ -170,27 +170,6 @@ TEST (WorkerPool, JobsOfTheLastTimerRun)
   EXPECT_EQ (nested.n, 2);
 }
 
-TEST (WorkerPool, CancelledTimersNeverRun)
-{
-  TpsWorkerPool *pool = tps_worker_pool_new ("test", 1);
-  std::atomic<int> n { 0 };
-  gint64 soon = now_ns () + 1000000;
-  Gate later;
-  guint64 far = tps_worker_pool_add_timer (pool, G_MAXINT64, count, &n);
-  guint64 near = tps_worker_pool_add_timer (pool, soon + 1000000000000, count, &n);
-
-  EXPECT_TRUE (tps_worker_pool_cancel_timer (pool, near));
-  EXPECT_FALSE (tps_worker_pool_cancel_timer (pool, near));
-  EXPECT_TRUE (tps_worker_pool_cancel_timer (pool, far));
-  guint64 ran = tps_worker_pool_add_timer (pool, soon, Gate::open_it, &later);
-  later.wait ();
-  EXPECT_FALSE (tps_worker_pool_cancel_timer (pool, ran));
-  tps_worker_pool_add_timer (pool, G_MAXINT64, count,
-                             &n); /* not due when the pool ends, so it never runs */
-  tps_worker_pool_free (pool);
-  EXPECT_EQ (n, 0);
-}
-
 /* ---- lanes ---- */
 
 TEST (WorkerPool, LongJobsLeaveAThreadForShortOnes)

@@ -4,11 +4,14 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/runtime/base/one_core.h"
 
@@ -50,6 +53,12 @@ public:
 
     tps_machine_read (&source, &machine);
     return machine;
+  }
+
+  const std::string &
+  path () const
+  {
+    return path_;
   }
 
 private:
@@ -145,6 +154,49 @@ TEST (MachineCores, AreOneForAThreadOnOneCore)
   OneCore one_core;
 
   EXPECT_EQ (tps_cores_count (), 1u);
+}
+
+// ---- memory ---------------------------------------------------------------------------------
+
+// In a container, the path of a group is relative to the host's hierarchy, but the mount shows the
+// container's.
+TEST (GroupLimit, IsTheLowestOfTheGroupAndThoseAbove)
+{
+  using Files = std::vector<std::pair<std::string, std::string>>;
+  const std::string groups = "/proc/self/cgroup", top = "/sys/fs/cgroup/";
+  const std::string v1 = "5:cpu,cpuacct:/cpu\n4:memory:/a/b\n0::/elsewhere\n";
+  const std::pair<Files, gsize> cases[] = {
+    { {}, G_MAXSIZE },
+    { { { groups, "0::/a\n" } }, G_MAXSIZE },
+    { { { groups, "0::/a\n" }, { top + "a/memory.max", "max\n" } }, G_MAXSIZE },
+    { { { groups, "nonsense\n::\n7:\n0::/a\n" }, { top + "a/memory.max", "lots\n" } }, G_MAXSIZE },
+    { { { groups, "0::/a/b/c\n" },
+        { top + "a/b/c/memory.max", "max\n" },
+        { top + "a/b/memory.max", "5000\n" },
+        { top + "a/memory.max", "7000\n" } },
+      5000 },
+    { { { groups, "0::/a/b\n" },
+        { top + "a/b/memory.max", "4000\n" },
+        { top + "a/memory.max", "7000\n" } },
+      4000 },
+    { { { groups, v1 },
+        { top + "memory/a/b/memory.limit_in_bytes", "9223372036854771712\n" },
+        { top + "memory/cpu/memory.limit_in_bytes", "1\n" } },
+      9223372036854771712u },
+    { { { groups, v1 }, { top + "memory/a/memory.limit_in_bytes", "8000\n" } }, 8000 },
+    { { { groups, "0::/docker/123\n" }, { top + "memory.max", "6000\n" } }, 6000 },
+  };
+
+  for (const auto &[files, limit] : cases)
+    {
+      MachineTree tree;
+      for (const auto &[file, text] : files)
+        tree.Write (file, text);
+      EXPECT_EQ (tps_host_memory_get_group_limit (tree.path ().c_str ()), limit)
+          << (files.empty () ? "" : files.back ().first);
+    }
+  gsize machine = static_cast<gsize> (sysconf (_SC_PHYS_PAGES)) * sysconf (_SC_PAGESIZE);
+  EXPECT_EQ (tps_host_memory_get_total (), MIN (machine, tps_host_memory_get_group_limit ("")));
 }
 
 // ---- any files ------------------------------------------------------------------------------
