@@ -10,19 +10,6 @@
 namespace thriftps_test {
 namespace {
 
-// Code, threads and fragmentation of the allocator take as much memory in a small memory limit as
-// in a large one.
-TEST (BudgetsTest, TheProcessLeavesMemoryThatNoBudgetCounts)
-{
-  constexpr gsize kMib = 1 << 20;
-
-  EXPECT_EQ (tps_budgets_get_default_process_bytes (10000 * kMib), 9000 * kMib);
-  EXPECT_EQ (tps_budgets_get_default_process_bytes (960 * kMib), 864 * kMib);
-  EXPECT_EQ (tps_budgets_get_default_process_bytes (400 * kMib), 304 * kMib);
-  EXPECT_EQ (tps_budgets_get_default_process_bytes (100 * kMib), 50 * kMib);
-  EXPECT_EQ (tps_budgets_get_default_process_bytes (1), 1u);
-}
-
 /* A client of one service must not fill the memory for the push ids of another. */
 TEST (BudgetsTest, PushWindowsDoNotDependOnEachOther)
 {

@@ -218,29 +218,6 @@ TEST (DeviceSum, SameBitsWhereverGradientsLieAndTheAverageStaysWhereAllDo)
     }
 }
 
-TEST (DeviceSum, OnlyTheShapeIsKnownOfElementsThatAreThere)
-{
-  for (TpsDevice *device : far_devices ())
-    {
-      TpsGradient here = to_gradient (dense ({ 1, 2 }));
-      TpsGradient there = to_gradient (dense ({ 3, 4 }));
-      TpsGradient heavier = to_gradient (dense ({ 3, 4 }, 2));
-      TpsGradient longer = to_gradient (dense ({ 3, 4, 5 }));
-
-      move_there (device, &there);
-      move_there (device, &longer);
-      TpsDigest digests[] = { tps_digest_of_gradient (&here), tps_digest_of_gradient (&there),
-                              tps_digest_of_gradient (&heavier), tps_digest_of_gradient (&longer) };
-      EXPECT_TRUE (tps_digest_equal (&digests[0], &digests[1]));
-      EXPECT_TRUE (tps_digest_equal (&digests[1], &digests[0]));
-      EXPECT_TRUE (tps_digest_equal (&digests[1], &digests[1]));
-      EXPECT_FALSE (tps_digest_equal (&digests[1], &digests[2]));
-      EXPECT_FALSE (tps_digest_equal (&digests[1], &digests[3]));
-      for (TpsGradient *gradient : { &here, &there, &heavier, &longer })
-        tps_gradient_clear (gradient);
-    }
-}
-
 /* A far device that may refuse an allocation, and that counts its buffers. */
 bool refuses_next = false;
 int n_buffers = 0;

@@ -56,25 +56,6 @@ TEST_F (ParameterServerTest, WorkersShareTheBlocksOfALargeRound)
     }
 }
 
-TEST_F (ParameterServerTest, LargeRepeatsAreJudgedByTheirBytes)
-{
-  Answer first, same, other, last;
-
-  start (2);
-  push (&first, 0, 0, 0, large (1));
-  push (&same, 0, 0, 0, large (1));
-  push (&other, 0, 0, 0, large (2));
-  other.wait ();
-  EXPECT_EQ (other.code, TPS_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ (same.count (), 0);
-  push (&last, 1, 0, 0, large (5));
-  for (Answer *answer : { &first, &same, &last })
-    {
-      answer->wait ();
-      EXPECT_TRUE (answer->average == expected_average ({ large (1), large (5) }));
-    }
-}
-
 TEST_F (ParameterServerTest, RoundsAreCounted)
 {
   Answer first, second, late;

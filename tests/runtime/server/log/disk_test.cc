@@ -98,29 +98,6 @@ TEST_P (DiskTest, ReadsReturnTheWrittenBytes)
   g_aligned_free (block);
 }
 
-TEST_P (DiskTest, NamesAndTheirErrors)
-{
-  TpsDiskFile *file = disk_->open (disk_, path ("b").c_str (), TPS_DISK_CREATE, &error_);
-
-  ASSERT_NE (file, nullptr);
-  disk_->close (file);
-  EXPECT_EQ (disk_->open (disk_, path ("b").c_str (), TPS_DISK_CREATE, &error_), nullptr);
-  EXPECT_EQ (error_->code, TPS_ERROR_ALREADY_EXISTS);
-  g_clear_error (&error_);
-  ASSERT_TRUE (disk_->rename (disk_, path ("b").c_str (), path ("a").c_str (), &error_));
-  ASSERT_TRUE (disk_->make_folder (disk_, path ("c/d").c_str (), &error_));
-  ASSERT_TRUE (disk_->sync_folder (disk_, folder_.c_str (), &error_));
-  g_auto (GStrv) names = disk_->list (disk_, folder_.c_str (), &error_);
-  ASSERT_NE (names, nullptr);
-  EXPECT_STREQ (names[0], "a");
-  EXPECT_STREQ (names[1], "c");
-  EXPECT_EQ (names[2], nullptr);
-  ASSERT_TRUE (disk_->remove (disk_, path ("a").c_str (), &error_));
-  EXPECT_FALSE (disk_->remove (disk_, path ("a").c_str (), &error_));
-  EXPECT_EQ (error_->code, TPS_ERROR_NOT_FOUND);
-  EXPECT_THAT (error_->message, HasSubstr ("/a: remove failed: No such file"));
-}
-
 /* Lacks that may pass are no failures of the disk, so that the log tries again. */
 TEST (DiskError, ALackOfRoomHasItsRemedy)
 {

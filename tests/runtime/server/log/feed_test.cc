@@ -268,16 +268,6 @@ TEST_F (LogFeed, endsPendingReads)
   EXPECT_EQ (read (1).wait ().code, TPS_ERROR_UNAVAILABLE);
 }
 
-TEST_F (LogFeed, boundsThoseThatWait)
-{
-  append_durably (1);
-  for (int i = 0; i < TPS_LOG_FEED_MAX_WAITING; i++)
-    EXPECT_FALSE (read (2, 1, kLong).is_done);
-  Answer &refused = read (2, 1, kLong).wait ();
-  EXPECT_EQ (refused.code, TPS_ERROR_RESOURCE_EXHAUSTED);
-  EXPECT_TRUE (refused.may_retry);
-}
-
 TEST_F (LogFeed, chargesTheRecordsThatItReads)
 {
   TpsBudget *budget = tps_budget_new (nullptr, "replies", 2 << 20);

@@ -123,35 +123,6 @@ TEST (LogRecord, AFieldOfEachKindIsReadAsWritten)
     }
 }
 
-/* Earlier versions applied such gradients. Their records also have the slots of the maxima. */
-TEST (LogRecord, AGradientWithPoolingMaxIsRefusedByName)
-{
-  const gint64 ids[] = { 0 };
-  const float values[] = { 1, 2 };
-  TpsBagGradient gradients[2] = {};
-  TpsCommand command {};
-
-  for (TpsBagGradient &gradient : gradients)
-    {
-      gradient.query.table = "items";
-      gradient.query.indices = gradient.query.offsets = { { TPS_DTYPE_INT64, 1, { 1 } }, ids };
-      gradient.query.pooling = TPS_POOLING_MEAN;
-      gradient.gradient = { { TPS_DTYPE_FLOAT32, 2, { 1, 2 } }, values };
-    }
-  command.lsn = 1;
-  command.kind = TPS_COMMAND_APPLY_BAGS;
-  command.bags = { 2, gradients };
-  EXPECT_TRUE (Decoded (encode (&command)).is_fine);
-  gradients[1].query.pooling = TPS_POOLING_MAX;
-  Decoded decoded (encode (&command));
-  EXPECT_FALSE (decoded.is_fine);
-  ASSERT_TRUE (g_error_matches (decoded.error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
-  EXPECT_STREQ (decoded.error->message,
-                "the record has a gradient of table items with pooling MAX, which only earlier "
-                "versions apply: start the version that wrote the log, take a snapshot, and then "
-                "start this version, which reads only the records after the snapshot");
-}
-
 /* Corrects the checksums of a record whose bytes were changed: see FORMAT.md. */
 void
 seal (std::string &bytes)
@@ -200,25 +171,6 @@ TEST (LogRecord, AnUnknownKindOrFlagIsRefusedByName)
                                              + ", which this version does not know: start the "
                                                "version that wrote the log, or a later one");
     }
-}
-
-TEST (LogRecord, AHoleHasItsLsnAndMomentOnly)
-{
-  RandomCommand command (1, 99, TPS_COMMAND_APPLY_ROWS, 5000);
-  TpsRecordPlan plan;
-
-  command.record.moment = { 7, 1234 };
-  tps_record_plan_set (&plan, &command.record, FALSE);
-  ASSERT_EQ (plan.n_bytes, size_t { TPS_LOG_RECORD_HEADER });
-  std::string bytes (plan.n_bytes, '\0');
-  tps_record_encode (&plan, reinterpret_cast<guint8 *> (bytes.data ()));
-
-  Decoded decoded (bytes);
-  ASSERT_TRUE (decoded.is_fine);
-  EXPECT_TRUE (decoded.decoder.is_hole);
-  EXPECT_EQ (decoded.decoder.command.lsn, 99);
-  EXPECT_EQ (decoded.decoder.command.moment.epoch, 7u);
-  EXPECT_EQ (decoded.decoder.command.moment.time_ms, 1234);
 }
 
 TEST (LogRecord, AnyFlippedBitIsNoticed)

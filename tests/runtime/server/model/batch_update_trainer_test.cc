@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Trainers of a model on a server in the same process, on the CPU and on devices that may fail. They
- * must agree and compute the bits of the definition. */
+/* Trainers of a model on a server in the same process, on the CPU and on devices that may fail.
+ * They must agree and compute the bits of the definition. */
 
 #include "runtime/trainer/batch_update/batch_update_trainer.h"
 

@@ -155,27 +155,6 @@ TEST_F (ModelServer, aRepeatedPushIsAnsweredAsTheFirstTimeWhileItRunsAndAfter)
   EXPECT_THAT (forgotten.message, HasSubstr ("answered with model version 2"));
 }
 
-TEST_F (ModelServer, largePushesAreComparedThoughTheyAreHashedLate)
-{
-  Values first = draw_values (LARGE, &random_), gradient = draw_values (LARGE, &random_);
-
-  options_.n_trainers = 2;
-  start ();
-  ASSERT_EQ (init (LARGE, first), 0);
-  Answer &a = push ({ 0, gradient, "c", 1 }), &same_id = push ({ 0, first, "c", 1 });
-  Answer &again = push ({ 0, gradient, "c", 1 }), &other = push ({ 0, first }).wait ();
-  EXPECT_EQ (other.code, TPS_ERROR_INVALID_ARGUMENT);
-  EXPECT_THAT (other.message, HasSubstr ("trainer 0 has already contributed other gradients"));
-  EXPECT_EQ (a.count (), 0);
-  push ({ 1, gradient });
-  EXPECT_EQ (a.wait ().version, 2);
-  EXPECT_EQ (again.wait ().version, 2);
-  EXPECT_EQ (same_id.wait ().code, TPS_ERROR_DUPLICATE);
-  EXPECT_EQ (push ({ 0, first, "c", 1 }).wait ().code, TPS_ERROR_DUPLICATE);
-  EXPECT_EQ (push ({ 0, gradient, "c", 1, 1 }).wait ().code, TPS_ERROR_DUPLICATE);
-  EXPECT_EQ (push ({ 0, gradient, "c", 1 }).wait ().version, 2);
-}
-
 /* A server with a quorum of 2 and a deadline that no test reaches. */
 class ModelServerWithQuorum : public ModelServer
 {

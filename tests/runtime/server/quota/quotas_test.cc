@@ -259,23 +259,6 @@ TEST_F (QuotasTest, SentBytesLeaveADebtThatLaterCallsWaitFor)
   EXPECT_EQ (call (tenant), "");
 }
 
-TEST_F (QuotasTest, NewLimitsHoldAtOnceAndBucketsKeepTheirDeficit)
-{
-  TpsTenantLimits limits = {};
-  TpsTenant *tenant = tps_quotas_find (quotas, "a");
-
-  limits.rates[TPS_QUOTA_CALLS] = { 10, 10 };
-  set_limits (TPS_QUOTAS_DEFAULT_NAME, limits);
-  for (int i = 0; i < 4; i++)
-    EXPECT_EQ (call (tenant), "");
-  limits.rates[TPS_QUOTA_CALLS] = { 10, 5 };
-  set_limits ("a", limits);
-  EXPECT_EQ (call (tenant), "");
-  EXPECT_EQ (call (tenant), "calls_per_s");
-  tps_quotas_set_limits (quotas, nullptr, 0);
-  EXPECT_EQ (call (tenant), "");
-}
-
 TEST_F (QuotasTest, TheNumberOfTenantsWithoutAnEntryIsBounded)
 {
   TpsTenantLimits limits = {};

@@ -91,31 +91,6 @@ npy (const std::string &dictionary, const Floats &values)
          + std::string (reinterpret_cast<const char *> (values.data ()), 4 * values.size ());
 }
 
-TEST (Import, TakesArraysOfNumPyAndConvertsThem)
-{
-  SimulatedDisk disk;
-  Server server (0, true);
-  Spec spec = Spec ("emb", 3, 2).dtype (TPS_DTYPE_BFLOAT16);
-
-  disk.put_file ("a.npy", npy ("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }",
-                               { 1, 2, 3, 4, 5, 6.01f }));
-  ASSERT_EQ (import_into (server, disk, { "a.npy" }, spec), "");
-  EXPECT_EQ (to_floats (server.rows_of ("emb", { 2, 1, 0 }), TPS_DTYPE_BFLOAT16),
-             (Floats { 5, 6, 3, 4, 1, 2 }));
-  for (const char *wrong : { "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }",
-                             "{'descr': '>f4', 'fortran_order': False, 'shape': (3, 2), }",
-                             "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 2), }",
-                             "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }",
-                             "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2", "{" })
-    {
-      Server another (0, true);
-
-      disk.put_file ("a.npy", npy (wrong, { 1, 2, 3, 4, 5, 6 }));
-      EXPECT_NE (import_into (another, disk, { "a.npy" }, spec), "") << wrong;
-      EXPECT_TRUE (another.list ().empty ());
-    }
-}
-
 TEST (Import, TakesArraysOfNumPyIntoShards)
 {
   constexpr int64_t n_rows = 7;

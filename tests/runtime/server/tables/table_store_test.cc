@@ -84,17 +84,3 @@ TEST (TableStore, TakesLittleMoreMemoryThanRowsAndState)
   EXPECT_LE (resident_bytes () - before, bytes / 10 * 11);
 #endif
 }
-
-TEST (TableStore, ShardsWithoutRowsServeNothing)
-{
-  Store store;
-
-  ASSERT_EQ (store.create (Spec ("emb", 2, 4).shard (hash_shard (2, 2, 3))), "");
-  EXPECT_EQ (store.pooled (Query { "emb", {}, { 0 } }), Floats (4, 0.0f));
-  EXPECT_NE (store.rows ("emb", { 0 }, nullptr), "");
-  EXPECT_EQ (store.apply_rows ("emb", {}, {}, 4), "");
-  EXPECT_EQ (tps_table_store_get_rows (store.get (), "emb"), 2);
-  EXPECT_EQ (tps_table_store_get_rows (store.get (), "none"), 0);
-  EXPECT_GT (tps_table_store_get_bytes (store.get ()), 0u);
-  EXPECT_LT (tps_table_store_get_bytes (store.get ()), 2048u) << "the overhead";
-}

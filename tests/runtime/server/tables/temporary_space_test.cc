@@ -137,22 +137,3 @@ TEST_F (TemporarySpace, WideRowsAreUpdatedAsNarrowOnes)
       parallel.drop ("emb");
     }
 }
-
-/* The server's memory for many tiny queries exceeds their bytes in the message. */
-TEST_F (TemporarySpace, ManyTinyQueriesAreCharged)
-{
-  Query query { "emb", { 0 }, { 0 } };
-  std::vector<TpsBagQuery> queries (1 << 19, query.get ());
-  std::vector<TpsTensor> outputs (queries.size ());
-  g_autoptr (GError) error = nullptr;
-
-  ASSERT_EQ (store.create (Spec ("emb", 2, 1)), "");
-  EXPECT_FALSE (tps_table_store_lookup_bags (store.get (), queries.data (),
-                                             static_cast<guint> (queries.size ()), outputs.data (),
-                                             &error));
-  EXPECT_EQ (error->code, TPS_ERROR_RESOURCE_EXHAUSTED);
-  EXPECT_TRUE (
-      tps_table_store_lookup_bags (store.get (), queries.data (), 1000, outputs.data (), nullptr));
-  for (TpsTensor &output : outputs)
-    tps_tensor_clear (&output);
-}
