@@ -71,13 +71,6 @@ TEST (Fault, FollowsItsSeed)
   EXPECT_NEAR (std::count (drawn.begin (), drawn.end (), 'd'), 500, 100);
 }
 
-TEST (Fault, HasTheDelayOfItsSpecification)
-{
-  g_autoptr (TpsFaultPlan) plan = plan_of ({ "reply:delay=20" });
-
-  EXPECT_EQ (tps_fault_plan_draw (plan, TPS_FAULT_AT_REPLY, nullptr).delay_ns, 20000000);
-}
-
 TEST (Fault, RefusesBadSpecifications)
 {
   for (const char *spec : { "",

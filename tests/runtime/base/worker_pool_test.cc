@@ -117,26 +117,6 @@ TEST (WorkerPool, SettlesWithTheLastJobOfAJob)
   tps_worker_pool_free (nested.pool);
 }
 
-TEST (WorkerPool, DueTimersRunInTheOrderOfTheirDeadlines)
-{
-  TpsWorkerPool *pool = tps_worker_pool_new ("test", 1);
-  gint64 now = now_ns ();
-  std::vector<int> order;
-  Numbered late = { &order, 2 }, early = { &order, 1 };
-  Gate holds, last;
-
-  /* The timer thread is blocked until both timers are due. */
-  tps_worker_pool_add_timer (pool, 0, Gate::wait_for_it, &holds);
-  tps_worker_pool_add_timer (pool, now + 3000000, Gate::open_it, &last);
-  EXPECT_NE (tps_worker_pool_add_timer (pool, now + 2000000, append, &late), 0u);
-  tps_worker_pool_add_timer (pool, now + 1000000, append, &early);
-  holds.open ();
-  last.wait ();
-  EXPECT_GE (now_ns (), now + 3000000);
-  tps_worker_pool_free (pool);
-  EXPECT_EQ (order, (std::vector<int> { 1, 2 }));
-}
-
 TEST (WorkerPool, TimersDoNotWaitForWorkers)
 {
   TpsWorkerPool *pool = tps_worker_pool_new ("test", 1);

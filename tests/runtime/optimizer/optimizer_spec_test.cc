@@ -25,7 +25,7 @@ struct Field
   const char *name;
   double TpsOptimizerSpec::*value;
   std::vector<TpsOptimizerKind> users;
-  std::vector<double> good, bad;
+  std::vector<double> bad;
 };
 
 const double TOO_LARGE = 1e39;     // for a FLOAT32
@@ -36,32 +36,27 @@ const Field FIELDS[] = {
   { "momentum",
     &TpsOptimizerSpec::momentum,
     { TPS_OPTIMIZER_SGD, TPS_OPTIMIZER_NESTEROV },
-    { 0.9, 1 },
     { -0.1, INFINITY, TOO_LARGE } },
   { "weight_decay",
     &TpsOptimizerSpec::weight_decay,
     { std::begin (KINDS), std::end (KINDS) },
-    { 0, 0.01 },
     { -1e-9, INFINITY, TOO_LARGE } },
   { "epsilon",
     &TpsOptimizerSpec::epsilon,
     { TPS_OPTIMIZER_ADAGRAD, TPS_OPTIMIZER_ROWWISE_ADAGRAD, TPS_OPTIMIZER_ADAM,
       TPS_OPTIMIZER_ADAMW },
-    { 1e-12, 1 },
     { 0, -1e-8, TOO_SMALL, INFINITY } },
   { "beta1",
     &TpsOptimizerSpec::beta1,
     { TPS_OPTIMIZER_ADAM, TPS_OPTIMIZER_ADAMW },
-    { 0, 0.5 },
     { 1, -0.5, 1.5, NEARLY_1 } },
   { "beta2",
     &TpsOptimizerSpec::beta2,
     { TPS_OPTIMIZER_ADAM, TPS_OPTIMIZER_ADAMW },
-    { 0, 0.9999 },
     { 1, -0.5, INFINITY, NEARLY_1 } },
-  { "l1", &TpsOptimizerSpec::l1, { TPS_OPTIMIZER_FTRL }, { 0, 3 }, { -1, INFINITY } },
-  { "l2", &TpsOptimizerSpec::l2, { TPS_OPTIMIZER_FTRL }, { 0, 3 }, { -1, TOO_LARGE } },
-  { "beta", &TpsOptimizerSpec::beta, { TPS_OPTIMIZER_FTRL }, { 0, 3 }, { -1, -INFINITY } },
+  { "l1", &TpsOptimizerSpec::l1, { TPS_OPTIMIZER_FTRL }, { -1, INFINITY } },
+  { "l2", &TpsOptimizerSpec::l2, { TPS_OPTIMIZER_FTRL }, { -1, TOO_LARGE } },
+  { "beta", &TpsOptimizerSpec::beta, { TPS_OPTIMIZER_FTRL }, { -1, -INFINITY } },
 };
 
 bool

@@ -234,31 +234,6 @@ TEST_F (SharedPushWindow, theIdleTimeOfAFloorBeginsWithTheLastPush)
 
 /* ---- budgets -------------------------------------------------------------------------------- */
 
-class BudgetedPushWindow : public PushWindow
-{
-protected:
-  static constexpr gsize max_bytes = 64 << 10;
-
-  BudgetedPushWindow () : BudgetedPushWindow (tps_budget_new (nullptr, "windows", max_bytes))
-  {
-  }
-
-  explicit BudgetedPushWindow (TpsBudget *budget)
-      : PushWindow ({ .budget = budget }), budget_ (budget)
-  {
-  }
-
-  ~BudgetedPushWindow () override
-  {
-    tps_push_window_free (window);
-    EXPECT_EQ (tps_budget_get_held (budget_), 0u);
-    tps_budget_unref (budget_);
-    window = tps_push_window_new (nullptr);
-  }
-
-  TpsBudget *budget_;
-};
-
 /* Another thread takes every byte that becomes free. A window must still become a floor, so the
  * window must not release its charge in between. */
 TEST (FullBudget, windowsBecomeFloorsWhileOthersTakeFreeMemory)

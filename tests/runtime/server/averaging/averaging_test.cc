@@ -133,21 +133,6 @@ TEST (Averaging, SumThatFindsNoMemoryFailsTheRound)
   tps_buffer_pool_unref (none);
 }
 
-TEST (Averaging, MemoryOfARoundIsGivenBackWhenItEnds)
-{
-  gsize before = tps_buffer_pool_get_n_bytes_out (tps_buffer_pool_get_default ());
-  Simulation sim (n_trainers (3));
-  Contribution large = dense (std::vector<double> (1 << 20, 1.0));
-
-  for (int64_t batch = 0; batch < 3; batch++)
-    {
-      sim.push (0, batch, 0, large);
-      sim.push (2, batch, 0, large);
-    }
-  sim.advance_time (30 * SECOND);
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_buffer_pool_get_default ()), before);
-}
-
 TEST (Averaging, InOrderArrivalsTakeTheMemoryOfOneGradient)
 {
   TpsBufferPool *pool = tps_buffer_pool_get_default ();

@@ -152,43 +152,6 @@ TEST_P (DiskTest, OnlyRegularFilesAreCut)
   EXPECT_EQ (std::filesystem::file_size (path ("file")), 4u);
 }
 
-/* Uses as many threads as the disk allows. */
-TEST_P (DiskTest, SeveralThreadsWriteOneFileInTheBackground)
-{
-  constexpr gint64 kBlocks = 64;
-  guint n_writers = MAX (disk_->n_writers, 1);
-  std::vector<std::thread> writers;
-  std::vector<guint8> found (kBlocks * TPS_DISK_BLOCK);
-  TpsDiskFile *file = disk_->open (
-      disk_, path ("a").c_str (), TPS_DISK_CREATE | TPS_DISK_DIRECT | TPS_DISK_BACKGROUND, &error_);
-
-  ASSERT_NE (file, nullptr) << error_->message;
-  ASSERT_TRUE (disk_->preallocate (file, kBlocks * TPS_DISK_BLOCK, &error_));
-  for (guint i = 0; i < n_writers; i++)
-    writers.emplace_back ([=] {
-      auto *block = static_cast<guint8 *> (g_aligned_alloc (1, TPS_DISK_BLOCK, TPS_DISK_BLOCK));
-
-      for (gint64 at = i; at < kBlocks; at += n_writers)
-        {
-          memset (block, static_cast<int> (at + 1), TPS_DISK_BLOCK);
-          EXPECT_TRUE (
-              file->disk->write (file, block, TPS_DISK_BLOCK, at * TPS_DISK_BLOCK, FALSE, nullptr));
-        }
-      g_aligned_free (block);
-    });
-  for (std::thread &writer : writers)
-    writer.join ();
-  EXPECT_TRUE (disk_->sync (file, &error_));
-  disk_->close (file);
-  file = disk_->open (disk_, path ("a").c_str (), TPS_DISK_READ_ONLY, &error_);
-  ASSERT_NE (file, nullptr) << error_->message;
-  EXPECT_EQ (disk_->read (file, found.data (), found.size (), 0, &error_),
-             static_cast<gssize> (found.size ()));
-  for (gsize at = 0; at < found.size (); at++)
-    ASSERT_EQ (found[at], at / TPS_DISK_BLOCK + 1) << "at " << at;
-  disk_->close (file);
-}
-
 /* With both threads of the log, every append must end once and in order, and its record must be
  * found again. */
 TEST_P (DiskTest, TheLogWithItsThreads)

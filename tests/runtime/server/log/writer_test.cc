@@ -407,16 +407,6 @@ TEST_F (LogTest, LostSectorsInTheMiddleAreDamage)
                HasSubstr ("at 8192: a group is damaged: there is a later one at 12288"));
 }
 
-TEST_F (LogTest, ATornTailIsCutAndReported)
-{
-  write_three ();
-  segment (1).replace (12288, 512, 512, '\0');
-  ASSERT_TRUE (open ()) << error_->message;
-  EXPECT_EQ (found_.last_lsn, 2);
-  EXPECT_EQ (found_.n_torn_bytes, 0) << "the group had one sector only";
-  EXPECT_EQ (segment (1).size (), 12288u);
-}
-
 /* FUSE keeps such a file if the power fails while a server deletes a segment. The names that NFS
  * uses are treated in the same way. */
 TEST_F (LogTest, DeletedFilesThatFileSystemsKeepArePassedOver)

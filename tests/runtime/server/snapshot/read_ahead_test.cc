@@ -6,9 +6,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "runtime/base/error.h"
 #include "runtime/server/snapshot/populate.h"

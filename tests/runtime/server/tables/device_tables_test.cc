@@ -273,7 +273,7 @@ TEST (DeviceTables, HotRowsHaveTheBitsOfTheHostsWithAnyNumberOfThreads)
   constexpr int64_t rows = 300;
   const size_t lengths[] = { 2047, 2048, 2049, 1, 33, 3072, 9000 };
 
-  for (size_t dim : { 64, 600 }) /* with fewer elements, one thread would do the whole step */
+  for (size_t dim : { 64, 600, 1025 }) /* few elements are a step of one thread; 1025: wide rows */
     for (unsigned n_workers : { 0, 3 })
       for (bool weighted : { false, true })
         {

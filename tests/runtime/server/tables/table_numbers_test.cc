@@ -5,7 +5,6 @@
 
 #include <set>
 
-#include "runtime/base/sync.h"
 #include "tests/runtime/base/readings.h"
 #include "tests/runtime/server/tables/tables.h"
 
@@ -38,23 +37,6 @@ protected:
   number (const char *name, const char *table = "emb")
   {
     return ReadNumber (counters_, name, table);
-  }
-
-  struct Durations
-  {
-    guint64 count;
-    gint64 sum_ns;
-  };
-  Durations
-  durations (const char *name)
-  {
-    g_autofree TpsHistogramCounts *counts = tps_histogram_counts_new ();
-
-    ForEachNumber (counters_, [&] (const TpsFamily &family, const TpsSample &sample) {
-      if (g_str_equal (family.name, name))
-        tps_histogram_read (sample.histogram, counts);
-    });
-    return { counts->count, (gint64) counts->sum_ns };
   }
 
   TpsCounters *counters_ = tps_counters_new ();

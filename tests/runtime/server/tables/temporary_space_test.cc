@@ -114,26 +114,3 @@ TEST (PushesWithoutRoom, AreRefusedAndChangeNothing)
       << said;
   EXPECT_EQ (store.dump ("emb", 2), before);
 }
-
-TEST_F (TemporarySpace, WideRowsAreUpdatedAsNarrowOnes)
-{
-  Store parallel (3);
-
-  for (int32_t dim : { 1024, 1025, 5000 })
-    {
-      Spec spec = spec_of ("emb", 40, dim, TPS_OPTIMIZER_ADAM);
-      std::mt19937_64 random (7);
-      Ids ids;
-
-      ASSERT_EQ (store.create (spec), "");
-      ASSERT_EQ (parallel.create (spec), "");
-      for (int64_t i = 0; i < 90; i++)
-        ids.push_back (i * i % 40);
-      Floats values = random_floats (random, 90 * static_cast<size_t> (dim));
-      ASSERT_EQ (store.apply_rows ("emb", ids, values, dim), "");
-      ASSERT_EQ (parallel.apply_rows ("emb", ids, values, dim), "");
-      EXPECT_EQ (store.dump ("emb", 40), parallel.dump ("emb", 40));
-      store.drop ("emb");
-      parallel.drop ("emb");
-    }
-}
