@@ -194,6 +194,7 @@ TEST (BufferPool, CountsItsBytesUnderRandomUse)
       tps_buffer_unref (buffer);
       held.pop_back ();
     }
+  EXPECT_EQ (tps_buffer_pool_try_get (pool, G_MAXSIZE), nullptr);
   for (auto &entry : held)
     tps_buffer_unref (entry.first);
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 0u);

@@ -173,6 +173,9 @@ TEST (DeviceSum, SameBitsForEveryDeviceAndGrouping)
                 ASSERT_TRUE (fold_groups (sums, given, sizes, is_sum) == expected)
                     << device->name << " " << tps_dtype_name (dtype) << " " << n_values;
             }
+      std::vector<Contribution> zeros = { no_data (), dense ({ -0.0, 1 }), dense ({ -0.0, 2 }) };
+      EXPECT_TRUE (fold_groups (sums, zeros, { 1, 1, 1 }, false) == expected_average (zeros))
+          << device->name;
       tps_device_sums_free (sums);
     }
 }
