@@ -425,6 +425,16 @@ TEST_F (LogTest, DeletedFilesThatFileSystemsKeepArePassedOver)
   EXPECT_EQ (found_.last_lsn, 3);
 }
 
+TEST_F (LogTest, ALogThatDoesNotReachTheSnapshotIsRefused)
+{
+  write_three ();
+  options_.first_lsn = 5;
+  EXPECT_THAT (refusal (),
+               HasSubstr ("commands are needed from LSN 5 on, but the log has LSN 1 to 3"));
+  options_.first_lsn = 4;
+  EXPECT_TRUE (open ()) << error_->message;
+}
+
 /* ---- reading and deleting -------------------------------------------------------------------- */
 
 /* A holder may keep the tensors of a model longer than the record. */

@@ -56,6 +56,18 @@ TEST_F (KeptVersions, aVersionStaysUntilAllItWasAnsweredToHaveANewerOne)
   EXPECT_EQ (dropped_->len, 1u);
 }
 
+TEST_F (KeptVersions, keepsTheNewestOnlyWhereTrainersStayAway)
+{
+  add (2, { 3 });
+  for (gint64 number = 3; number < 100; number++)
+    add (number, { 0 });
+  EXPECT_TRUE (has (2)); /* trainer 3 may still request it */
+  EXPECT_FALSE (has (98));
+  for (gint32 trainer = 0; trainer < 3; trainer++)
+    add (100 + trainer, { trainer });
+  EXPECT_EQ (versions_.n_kept, 4u);
+}
+
 TEST_F (KeptVersions, holdsABoundedNumber)
 {
   TpsKeptVersions many;
@@ -77,6 +89,16 @@ TEST_F (KeptVersions, holdsABoundedNumber)
       tps_kept_versions_add (&many, model, &trainer, 1, dropped_);
     }
   tps_kept_versions_clear (&many);
+}
+
+TEST_F (KeptVersions, aResetForgetsAll)
+{
+  add (2, { 0, 1 });
+  tps_kept_versions_reset (&versions_, 4, dropped_);
+  EXPECT_FALSE (has (2));
+  EXPECT_EQ (dropped_->len, 1u);
+  add (2, { 0 }); /* version numbers start again after a reset */
+  EXPECT_TRUE (has (2));
 }
 
 } // namespace

@@ -114,6 +114,29 @@ TEST (ModelSnapshot, HasTheSameBits)
     }
 }
 
+/* The reply to a repeated push must have the version of the first reply. */
+TEST (ModelSnapshot, RemembersPushIdsAndTheirAnswers)
+{
+  SimulatedDisk disk;
+  Server server (2), other (2);
+  std::mt19937 random (1);
+  Values gradients = draw_values (kShapes, &random);
+  TpsSnapshotInfo info;
+  gint64 version = 0;
+
+  server.init (&random);
+  ASSERT_EQ (server.push (0, gradients, "c", 7), 0);
+  ASSERT_EQ (server.push (1, gradients, "d", 1), 0);
+  write (disk, server, &info);
+  EXPECT_TRUE (info.has_model);
+  server.records.clear (); /* as if the log had been deleted up to the snapshot */
+  restore_and_replay (disk, server, other);
+  EXPECT_EQ (other.push (0, gradients, "c", 7, &version), 0);
+  EXPECT_EQ (version, 2);
+  EXPECT_EQ (other.push (0, draw_values (kShapes, &random), "c", 7), TPS_ERROR_DUPLICATE);
+  EXPECT_EQ (other.model ().first, 3);
+}
+
 /* The name of a parameter may be an invalid key in the file's format. */
 TEST (ModelSnapshot, KeepsAnyName)
 {
