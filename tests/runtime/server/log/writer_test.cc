@@ -437,6 +437,30 @@ TEST_F (LogTest, ALogThatDoesNotReachTheSnapshotIsRefused)
 
 /* ---- reading and deleting -------------------------------------------------------------------- */
 
+TEST_F (LogTest, OldSegmentsAreDeletedAndLaterOnesStay)
+{
+  ASSERT_TRUE (open ());
+  for (int i = 0; i < 20; i++)
+    {
+      append_rows (11000);
+      take_all_steps (log_);
+    }
+  /* A segment has 5 records. */
+  ASSERT_TRUE (tps_log_delete_before (log_, 12, nullptr));
+  EXPECT_EQ (tps_log_get_first_lsn (log_), 11);
+  EXPECT_FALSE (disk_.has_file ("log/00000000000000000002.log"));
+  EXPECT_EQ (read_lsns (log_, 11).size (), 10u);
+  EXPECT_EQ (tps_log_cursor_new (log_, 10, &error_), nullptr);
+  EXPECT_THAT (error_->message, HasSubstr ("LSN 10 is not kept; LSN 11 to 20 are"));
+  ASSERT_TRUE (tps_log_delete_before (log_, 1000, nullptr));
+  EXPECT_EQ (tps_log_get_first_lsn (log_), 16) << "the newest one stays";
+  close ();
+  options_.first_lsn = 18;
+  ASSERT_TRUE (open ()) << error_->message;
+  EXPECT_EQ (found_.first_lsn, 16);
+  EXPECT_EQ (found_.last_lsn, 20);
+}
+
 /* A holder may keep the tensors of a model longer than the record. */
 TEST_F (LogTest, HoldersOfTensorsKeepTheirBytes)
 {
