@@ -216,6 +216,35 @@ make_source (TpsDisk *disk)
 
 } // namespace
 
+TEST (Copies, areWhereAnEmptyServerBegins)
+{
+  SimulatedDisk disk (1);
+  TpsDurableOptions options = {};
+  Pushes pushes ("emb");
+
+  make_source (disk.get ());
+  for (const char *path : { "from", "from/snapshots" })
+    {
+      std::string folder = std::string (path) + "/copy";
+
+      options.restore_from = path;
+      Server server (disk.get (), folder, TPS_DURABILITY_COMMIT, options);
+      ASSERT_EQ (server.recover (), "");
+      EXPECT_EQ (server.row ("emb"), all (2));
+      pushes.send (server);
+      pushes.wait ();
+      EXPECT_EQ (pushes.n_failed, 0);
+      EXPECT_EQ (server.row ("emb"), all (3)) << "rows of the copy take later changes";
+    }
+  for (const char *from : { "nowhere", static_cast<const char *> (nullptr), "from" })
+    {
+      options.restore_from = from; /* not read, because the server already has state */
+      Server server (disk.get (), "from/copy", TPS_DURABILITY_COMMIT, options);
+      ASSERT_EQ (server.recover (), "");
+      EXPECT_EQ (server.row ("emb"), all (3));
+    }
+}
+
 /* Wherever the power fails, the server must finally start with the copy and continue from there. */
 TEST (Copies, mayBeReadAgainAfterAPowerCut)
 {

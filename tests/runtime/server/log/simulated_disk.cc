@@ -258,6 +258,12 @@ SimulatedDisk::get_paths () const
   return paths;
 }
 
+bool
+SimulatedDisk::has_file (const std::string &path) const
+{
+  return names_.count (path) > 0;
+}
+
 void
 SimulatedDisk::remove_file (const std::string &path)
 {

@@ -74,6 +74,7 @@ public:
   /* Return, make or remove a file as the system sees it, for tests that damage it directly. */
   std::string &get_file (const std::string &path);
   void put_file (const std::string &path, const std::string &bytes);
+  bool has_file (const std::string &path) const;
   void remove_file (const std::string &path);
   std::vector<std::string> get_paths () const;
 
