@@ -350,6 +350,29 @@ TEST_F (Sequencer, aFloodOfOneObjectDoesNotReachOthers)
   EXPECT_EQ (a.load + b.load, 0u);
 }
 
+TEST_F (Sequencer, manySmallCommandsEnterAtOnce)
+{
+  std::vector<std::unique_ptr<Command>> commands;
+  Command large ({ &a });
+  Command holder ({ &a }, [&] {
+    for (int i = 0; i < 20; i++)
+      {
+        commands.emplace_back (new Command ({ &a }));
+        commands.back ()->get ()->is_small = TRUE;
+        run (*commands.back ());
+      }
+    run (large);
+    EXPECT_EQ (commands[14]->record.lsn, 16);
+    EXPECT_EQ (commands[15]->record.lsn, 0);
+  });
+
+  holder.get ()->is_small = TRUE;
+  start (false);
+  run (holder);
+  EXPECT_EQ (commands[19]->record.lsn, 21);
+  EXPECT_EQ (large.record.lsn, 22) << "small commands cannot keep it out";
+}
+
 /* The observer keeps a record while it writes to a disk. Meanwhile the next command of the object
  * takes effect. No request may be answered before its record is released. */
 TEST_F (Sequencer, theObserverMayKeepARecord)
