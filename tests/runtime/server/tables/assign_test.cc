@@ -214,3 +214,30 @@ TEST_F (Assign, RowsOfHalfFloatsTakeBoth)
   EXPECT_EQ (store_.rows ("half", { 4 }, &rows), "");
   EXPECT_EQ (rows, half);
 }
+
+TEST (AssignWithoutLsns, RefusesLsns)
+{
+  Store store;
+  const Ids ids = { 1 };
+  const Floats values (kDim, 1);
+  g_auto (TpsTensor) rows = {}, lsns = {};
+  TpsTablePush request = {};
+  GError *error = nullptr;
+
+  EXPECT_EQ (store.create (Spec ("emb", kRows, kDim).zeros ()), "");
+  request.may_wait = TRUE;
+  request.table = "emb";
+  request.indices = view (ids);
+  request.values = view (values, kDim);
+  request.is_assignment = TRUE;
+  EXPECT_TRUE (tps_table_store_push_and_wait (store.get (), &request, nullptr));
+  EXPECT_EQ (store.row ("emb", TPS_DTYPE_FLOAT32, 1), values);
+  request.as_of_lsn = 1;
+  EXPECT_FALSE (tps_table_store_push_and_wait (store.get (), &request, &error));
+  EXPECT_EQ (describe (error).rfind ("INVALID_ARGUMENT", 0), 0u);
+  error = nullptr;
+  const TpsTableLookup lookup = {};
+  EXPECT_FALSE (tps_table_store_lookup_rows_for (store.get (), &lookup, "emb", view (ids), &rows,
+                                                 &lsns, &error));
+  EXPECT_EQ (describe (error).rfind ("INVALID_ARGUMENT", 0), 0u);
+}
