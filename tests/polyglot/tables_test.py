@@ -191,6 +191,15 @@ BAD_SPECS = [
     ("first row outside", spec("new", first_row=ROWS + 1), ("first_row",)),
     ("shard without a count", spec("new", shard_index=0), ("shard_count",)),
     ("shard outside", spec("new", shard_index=2, shard_count=2), ("shard_index",)),
+    ("shards of two kinds", spec("new", first_row=0, shard_index=0, shard_count=2),
+     ("first_row", "shard_count")),
+    ("another number of rows than its shard", spec("new", shard_index=0, shard_count=3,
+                                                   shard_rows=33), ("shard_rows is 33", "34")),
+    ("part of the rows without a first one", spec("new", shard_rows=50), ("shard_rows is 50",)),
+    ("a negative number of rows of a shard", spec("new", first_row=0, shard_rows=-1),
+     ("shard_rows",)),
+    ("a device's name that is too long", spec("new", device="c" * 32), ("device", "31")),
+    ("unknown rounding", spec("new", rounding=3), ("rounding", "3")),
 ]
 
 

@@ -18,8 +18,9 @@ from thrift.transport.TTransport import TTransportException
 from thriftps.node import Node
 from thriftps.node.ttypes import ErrorCode, ServiceError
 from thriftps.parameter_server import ParameterServer
+from thriftps.tensor.ttypes import DType, Tensor
 from thriftps.trainer import Trainer
-from thriftps.trainer.ttypes import TrainSpec, TrainState
+from thriftps.trainer.ttypes import ServerAddress, TrainBatch, TrainSpec, TrainState
 
 LINES = re.compile(r"<!-- lines for the shell: begin.*?-->\n(.*?)<!-- lines for the shell: end -->",
                    re.DOTALL)
@@ -150,6 +151,24 @@ class Tls(unittest.TestCase):
                     status = trainer.status()
                 self.assertEqual(status.state, TrainState.FAILED)
                 return status
+
+    def test_bad_plans_are_refused_by_name(self):
+        good = dict(pass_name="pass", rank=0, world_size=1, batches=[], steps_per_epoch=1,
+                    model_config='{"model_class": "DummyModel"}')
+        bad = Tensor(DType.INT64, [2], b"\0" * 8)
+        with self.server() as server, \
+                Client(server.address, Trainer, tls=self.context()) as trainer:
+            for word, more in [(name + " is missing", {name: None}) for name in good] + [
+                    ("rank is -1", {"rank": -1}), ("epochs is -2", {"epochs": -2}),
+                    ("pass_name", {"pass_name": "a pass"}), ("ddp_hook", {"ddp_hook": "a\0b"}),
+                    ("trainer_config", {"trainer_config": "[]"}),
+                    ("model_config", {"model_config": "{}"}),
+                    ("batches[0].input.data has 8", {"batches": [TrainBatch(bad, bad)]}),
+                    ("servers[0].address", {"servers": [ServerAddress(0, None)]})]:
+                with self.subTest(word), self.assertRaises(ServiceError) as caught:
+                    trainer.train(TrainSpec(**{**good, **more}))
+                self.assertEqual(caught.exception.code, ErrorCode.INVALID_ARGUMENT)
+                self.assertIn("spec." + word, caught.exception.message)
 
     def test_trainers_join_no_plain_group_unless_they_are_allowed_to(self):
         refused = self.run_pass()

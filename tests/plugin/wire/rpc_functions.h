@@ -44,13 +44,6 @@ put_i64 (TpsWriter *out, gint16 id, gint64 value)
 }
 
 inline void
-put_double (TpsWriter *out, gint16 id, gdouble value)
-{
-  tps_writer_field (out, id, TPS_WIRE_DOUBLE);
-  tps_writer_double (out, value);
-}
-
-inline void
 put_string (TpsWriter *out, gint16 id, const std::string &value)
 {
   tps_writer_field (out, id, TPS_WIRE_BINARY);

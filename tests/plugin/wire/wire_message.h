@@ -11,8 +11,6 @@
 #include "plugin/frame/reader.h"
 #include "plugin/frame/writer.h"
 #include "plugin/wire/value_kinds.h"
-#include "runtime/base/error.h"
-#include "runtime/tensor/tensor.h"
 #include "tests/plugin/frame/wire_bytes.h"
 #include "tests/plugin/wire/rpc_functions.h"
 
@@ -62,37 +60,6 @@ private:
   Scan scan;
   TpsReader in;
 };
-
-/* Returns the error message with which `decode` refuses a message, or "" if it accepts the
- * message. */
-inline std::string
-refusal (const Write &write, const std::function<bool (TpsReader *, GError **)> &decode)
-{
-  g_autoptr (GError) error = nullptr;
-  WireMessage message (write);
-  bool ok = decode (message.arguments (), &error);
-
-  EXPECT_EQ (ok, error == nullptr);
-  if (error == nullptr)
-    return "";
-  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
-  return error->message;
-}
-
-/* Returns a tensor whose bytes depend on their position. */
-inline TpsTensor
-counting_tensor (TpsDType dtype, std::vector<gint64> dims)
-{
-  TpsTensor tensor = {};
-  TpsShape shape;
-
-  EXPECT_TRUE (tps_shape_init (&shape, dtype, static_cast<guint> (dims.size ()), dims.data (),
-                               "tensor", nullptr));
-  tps_tensor_init (&tensor, &shape);
-  for (gsize i = 0; i < tps_shape_n_bytes (&shape); i++)
-    static_cast<guint8 *> (tps_tensor_data (&tensor))[i] = static_cast<guint8> (i * 7);
-  return tensor;
-}
 
 /* ---- fields by hand ------------------------------------------------------------------------- */
 
