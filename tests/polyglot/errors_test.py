@@ -122,8 +122,12 @@ class InvalidArgument(ErrorTest):
 
     def test_sum_of_what_is_no_number(self):
         with Client(self.server.address, Rendezvous) as store:
-            store.put("text", b"abc")
-            self.assert_fails(ErrorCode.INVALID_ARGUMENT, lambda: store.add("text", 1, None))
+            # strtoll() would accept some of these values.
+            for text in (b"abc", b"12\0", b"12\0x", b"12 ", b" 12", b"", b"+", b"1" * 32,
+                         b"%d" % (2 ** 63 - 1)):
+                store.put("text", text)
+                self.assert_fails(ErrorCode.INVALID_ARGUMENT, lambda: store.add("text", 1, None))
+                self.assertEqual(store.get("text", 0), text)
 
 
 class RoundsServer(Server):

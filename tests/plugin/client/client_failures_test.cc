@@ -46,41 +46,30 @@ protected:
   }
 };
 
-TEST_F (ClientFailures, PeerThatClosesLosesItsCalls)
+TEST_F (ClientFailures, RepliesThatAreNoneAreLostConnections)
 {
-  expect_lost ("", "the peer closed", true);
-}
+  const std::string body = reply ("square", 2, field (11, 0, binary (std::string (100000, 'x'))));
+  const struct
+  {
+    std::string bytes;
+    const char *why;
+    bool close_after;
+  } cases[] = {
+    { "", "the peer closed", true },
+    { reply_i64 ("square", 2, 49).substr (0, 20), "in the middle of a message", true },
+    { body.substr (0, 50000), "in the middle of a message", true },
+    { "HTTP/1.1 400 Bad Request\r\n\r\n", "", false },
+    { reply_i64 ("square", 1000, 49), "never made", false },
+    { reply_i64 ("squar", 2, 49), "another name", false },
+    { message (1, "square", 2, ""), "sent a call, expected a reply", false },
+  };
 
-TEST_F (ClientFailures, HalfAnAnswerIsALostConnection)
-{
-  expect_lost (reply_i64 ("square", 2, 49).substr (0, 20), "in the middle of a message", true);
-}
-
-TEST_F (ClientFailures, HalfABodyIsALostConnection)
-{
-  expect_lost (
-      reply ("square", 2, field (11, 0, binary (std::string (100000, 'x')))).substr (0, 50000),
-      "in the middle of a message", true);
-}
-
-TEST_F (ClientFailures, GarbageIsALostConnection)
-{
-  expect_lost ("HTTP/1.1 400 Bad Request\r\n\r\n", "");
-}
-
-TEST_F (ClientFailures, AnswerToACallNeverMadeIsALostConnection)
-{
-  expect_lost (reply_i64 ("square", 1000, 49), "never made");
-}
-
-TEST_F (ClientFailures, AnswerUnderAnotherNameIsALostConnection)
-{
-  expect_lost (reply_i64 ("squar", 2, 49), "another name");
-}
-
-TEST_F (ClientFailures, CallFromThePeerIsALostConnection)
-{
-  expect_lost (message (1, "square", 2, ""), "sent a call, expected a reply");
+  for (const auto &each : cases)
+    {
+      SCOPED_TRACE (each.why);
+      expect_lost (each.bytes, each.why, each.close_after);
+      g_clear_pointer (&client_, tps_client_free);
+    }
 }
 
 TEST_F (ClientFailures, AnswerBeyondTheLimitIsALostConnection)

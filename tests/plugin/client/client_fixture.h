@@ -45,7 +45,6 @@ public:
   ~Outcome ()
   {
     g_clear_error (&error_);
-    g_clear_pointer (&body_, tps_buffer_unref);
   }
 
   static void
@@ -83,11 +82,6 @@ public:
   {
     return value_;
   }
-  TpsWireType
-  type () const
-  {
-    return type_;
-  }
   const GError *
   error () const
   {
@@ -103,11 +97,6 @@ public:
   {
     return error_ != nullptr ? error_->message : "";
   }
-  TpsBuffer *
-  body () const
-  {
-    return body_;
-  }
   gint64
   done_ns () const
   {
@@ -121,7 +110,6 @@ private:
     std::lock_guard<std::mutex> lock (mutex_);
 
     done_ns_ = now_ns ();
-    type_ = type;
     if (error != nullptr && error_ == nullptr)
       {
         error_ = g_error_copy (error);
@@ -129,14 +117,6 @@ private:
       }
     else if (type == TPS_WIRE_I64)
       value_ = tps_reader_i64 (result);
-    else if (type == TPS_WIRE_BINARY)
-      {
-        TpsBytesView view = tps_reader_binary (result);
-
-        value_ = static_cast<gint64> (view.n_bytes);
-        if (view.buffer != nullptr)
-          body_ = tps_buffer_ref (view.buffer);
-      }
     n_done_++;
     condition_.notify_all ();
   }
@@ -146,9 +126,7 @@ private:
   int n_done_ = 0;
   gint64 value_ = 0;
   gint64 done_ns_ = 0;
-  TpsWireType type_ = TPS_WIRE_STOP;
   GError *error_ = nullptr;
-  TpsBuffer *body_ = nullptr;
 };
 
 class ClientTest : public testing::Test

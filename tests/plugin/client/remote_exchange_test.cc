@@ -170,23 +170,6 @@ protected:
   TpsGradient gradient_ = {};
 };
 
-TEST_F (RemoteExchange, GradientGoesOutAndTheAverageComesBack)
-{
-  Average result;
-
-  push (&result, later ());
-  Connection connection = listener_.accept ();
-  ReceivedCall call = connection.read_call ();
-  EXPECT_EQ (call.name, "ParameterServer:average_gradient");
-  EXPECT_EQ (
-      call.inside.find (field (8, 1, be32 (3)) + field (10, 2, be64 (5)) + field (8, 3, be32 (2))),
-      0u);
-  EXPECT_NE (call.inside.find (bytes_of ({ 1, 2, 3 })), std::string::npos);
-  connection.send (average (call.seqid, { 2, 3, 4 }));
-  result.wait ();
-  EXPECT_EQ (result.values (), std::vector<float> ({ 2, 3, 4 })) << result.text ();
-}
-
 TEST_F (RemoteExchange, LargeAveragesAreReceivedIntoMemoryThatTheDeviceCopiesFrom)
 {
   TpsDevice *device = tps_fake_device_get (0);
@@ -210,36 +193,6 @@ TEST_F (RemoteExchange, LargeAveragesAreReceivedIntoMemoryThatTheDeviceCopiesFro
   EXPECT_EQ (tps_fake_device_get_n_allocs (device) - before, 1u) << "one, which is kept";
   free_exchange ();
   EXPECT_EQ (tps_fake_device_get_n_bytes (device), 0u);
-}
-
-TEST_F (RemoteExchange, EachServerHasAConnectionOfItsOwn)
-{
-  Average first, second;
-
-  push (&first, later (), 0);
-  push (&second, later (), 1);
-  Connection to_second = other_.accept ();
-  to_second.send (average (to_second.read_call ().seqid, { 2 }));
-  second.wait ();
-  Connection to_first = listener_.accept ();
-  to_first.send (average (to_first.read_call ().seqid, { 1 }));
-  first.wait ();
-  EXPECT_EQ (first.values (), std::vector<float> ({ 1 }));
-  EXPECT_EQ (second.values (), std::vector<float> ({ 2 }));
-}
-
-TEST_F (RemoteExchange, LargeAverageIsNotCopied)
-{
-  std::vector<float> large (1 << 18, 0.5f);
-  Average result;
-
-  set_gradient (large);
-  push (&result, later ());
-  Connection connection = listener_.accept ();
-  connection.send (average (connection.read_call ().seqid, large));
-  result.wait ();
-  free_exchange (); /* the average does not refer to the exchange */
-  EXPECT_EQ (result.values (), large);
 }
 
 TEST_F (RemoteExchange, LostConnectionIsTriedOnceMoreWithTheSameBytes)
@@ -365,23 +318,6 @@ TEST_F (RemoteExchange, GradientsThatWaitTooLongEndAtTheirDeadline)
     }
 }
 
-TEST_F (RemoteExchange, OtherErrorsAreReportedAsTheyAre)
-{
-  Average missing, stale;
-
-  push (&missing, later ());
-  Connection connection = listener_.accept ();
-  connection.send (
-      service_error ("average_gradient", connection.read_call ().seqid, 6, "missing: trainer 1"));
-  missing.wait ();
-  EXPECT_EQ (missing.code (), TPS_ERROR_DEADLINE_EXCEEDED);
-  EXPECT_EQ (missing.text (), "missing: trainer 1");
-  push (&stale, later ());
-  connection.send (service_error ("average_gradient", connection.read_call ().seqid, 4, "old", 5));
-  stale.wait ();
-  EXPECT_EQ (stale.code (), TPS_ERROR_STALE);
-}
-
 TEST_F (RemoteExchange, AnswerThatIsNoGradientIsInternal)
 {
   Average result;
@@ -472,19 +408,6 @@ TEST_F (RemoteExchange, MayBeFreedOnceTheLastAverageIsThere)
       free_exchange ();
       freed.set_value ();
     }
-}
-
-TEST (RemoteExchangeOptions, BadAddressIsNamed)
-{
-  const gchar *addresses[] = { "127.0.0.1:1", "nowhere" };
-  TpsRemoteExchangeOptions options = {};
-  g_autoptr (GError) error = nullptr;
-
-  options.addresses = addresses;
-  options.n_addresses = 2;
-  EXPECT_EQ (tps_remote_exchange_new (&options, &error), nullptr);
-  ASSERT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
-  EXPECT_NE (std::string (error->message).find ("nowhere"), std::string::npos);
 }
 
 }

@@ -49,44 +49,6 @@ protected:
   std::thread peer_;
 };
 
-TEST_F (RemoteStore, PutAndRemoveSendTheirArguments)
-{
-  g_autoptr (GBytes) value = g_bytes_new_static ("here", 4);
-  ReceivedCall put, removed;
-  g_autoptr (GError) error = nullptr;
-
-  play ([&] {
-    Connection connection = listener_.accept ();
-    put = connection.read_call ();
-    connection.send (reply ("put", put.seqid, ""));
-    removed = connection.read_call ();
-    connection.send (reply ("remove", removed.seqid, ""));
-  });
-  EXPECT_TRUE (store_->ops->put (store_, "pass1/rank0", value, &error));
-  EXPECT_TRUE (store_->ops->remove (store_, "pass1/", &error));
-  EXPECT_EQ (error, nullptr);
-  peer_.join ();
-  EXPECT_EQ (put.name, "Rendezvous:put");
-  EXPECT_EQ (put.inside, field (11, 1, binary ("pass1/rank0")) + field (11, 2, binary ("here")));
-  EXPECT_EQ (removed.name, "Rendezvous:remove");
-  EXPECT_EQ (removed.inside, field (11, 1, binary ("pass1/")));
-}
-
-TEST_F (RemoteStore, GetReturnsLargeAndSmallValues)
-{
-  std::string large (200000, 'v');
-  g_autoptr (GError) error = nullptr;
-
-  play ([&] {
-    Connection connection = listener_.accept ();
-    for (const std::string &value : { std::string ("v"), large })
-      connection.send (reply ("get", connection.read_call ().seqid, field (11, 0, binary (value))));
-  });
-  EXPECT_EQ (get (later (), &error), "v");
-  EXPECT_EQ (get (later (), &error), large);
-  EXPECT_EQ (error, nullptr);
-}
-
 TEST_F (RemoteStore, GetAsksAgainWhileThereIsTime)
 {
   g_autoptr (GError) error = nullptr;
@@ -153,19 +115,6 @@ TEST_F (RemoteStore, OneLostConnectionIsRetried)
   EXPECT_EQ (error, nullptr);
   EXPECT_FALSE (store_->ops->remove (store_, "key", &error));
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST));
-}
-
-TEST_F (RemoteStore, ErrorsOfTheServerAreReported)
-{
-  g_autoptr (GBytes) value = g_bytes_new_static ("here", 4);
-  g_autoptr (GError) error = nullptr;
-
-  play ([&] {
-    Connection connection = listener_.accept ();
-    connection.send (service_error ("put", connection.read_call ().seqid, 1, "key: bad"));
-  });
-  EXPECT_FALSE (store_->ops->put (store_, "bad key", value, &error));
-  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
 }
 
 }

@@ -14,16 +14,13 @@
 
 namespace tps_test {
 
-/* Returns a TableSpec of 10 rows and dim 1, or of one of its two shards by range. */
+/* Returns the TableSpec of one of the two shards by range of a table of 10 rows and dim 1. */
 static std::string
-table_spec (const std::string &name, int first_row = -1)
+table_spec (const std::string &name, int first_row)
 {
-  std::string spec = field (11, 1, binary (name)) + field (10, 2, be64 (10))
-                     + field (8, 3, be32 (1)) + field (8, 4, be32 (TPS_DTYPE_FLOAT32));
-
-  if (first_row >= 0)
-    spec += field (10, 7, be64 (first_row)) + field (10, 11, be64 (5));
-  return spec + '\0';
+  return field (11, 1, binary (name)) + field (10, 2, be64 (10)) + field (8, 3, be32 (1))
+         + field (8, 4, be32 (TPS_DTYPE_FLOAT32)) + field (10, 7, be64 (first_row))
+         + field (10, 11, be64 (5)) + '\0';
 }
 
 static std::string
@@ -132,7 +129,7 @@ private:
   GError *error_ = nullptr;
 };
 
-/* Table "emb" is on both servers, sharded by range. Table "whole" is on the second server only. */
+/* Table "emb" is on both servers, sharded by range. */
 class RemoteTables : public testing::Test
 {
 protected:
@@ -154,7 +151,7 @@ protected:
     for (int i = 0; i < 2; i++)
       servers_.push_back (listeners_[i].accept ());
     const std::vector<std::string> held[] = { { table_spec ("emb", 0) },
-                                              { table_spec ("emb", 5), table_spec ("whole") } };
+                                              { table_spec ("emb", 5) } };
     for (size_t i = 0; i < 2; i++)
       {
         ReceivedCall call = servers_[i].read_call ();
@@ -234,22 +231,6 @@ TEST_F (RemoteTables, AllServersAreAskedBeforeAnyAnswers)
   answer (0, first, { 1, 2 });
   result.wait ();
   EXPECT_EQ (result.values, std::vector<float> ({ 11, 22 })) << result.text ();
-}
-
-TEST_F (RemoteTables, SeveralTablesGoInOneCall)
-{
-  Result result;
-  Bags whole = bags_, one_shard = bags_;
-
-  whole.table = "whole";
-  one_shard.indices = { 8, 9, 6, 7 };
-  TpsBagQuery queries[] = { one_shard.query (), whole.query () };
-  tps_remote_tables_lookup_bags (tables_, queries, 2, later (), Result::looked_up, &result);
-  ReceivedCall call = servers_[1].read_call ();
-  servers_[1].send (reply ("lookup_bags", call.seqid,
-                           field (15, 0, list_of ({ column ({ 3, 4 }), column ({ 5, 6 }) }))));
-  result.wait ();
-  EXPECT_EQ (result.values, std::vector<float> ({ 3, 4 })) << result.text ();
 }
 
 TEST_F (RemoteTables, PushesHaveIdsOfTheirOwn)
@@ -340,19 +321,6 @@ TEST_F (RemoteTables, ErrorComesWhenAllCallsHaveEndedAndCountsTheAppliedParts)
   EXPECT_EQ (result.text (), name_of (0) + "too old; applied on 1 of 2 servers");
 }
 
-TEST_F (RemoteTables, SilentServerIsNamedAtTheDeadline)
-{
-  Result result;
-  gint64 deadline_ns = in_ms (2000); /* the other server must reply before this time */
-
-  look_up (&result, deadline_ns);
-  answer (0, servers_[0].read_call (), { 1, 2 });
-  result.wait ();
-  EXPECT_EQ (result.code (), TPS_ERROR_DEADLINE_EXCEEDED);
-  EXPECT_EQ (result.text ().find (name_of (1)), 0u) << result.text ();
-  EXPECT_GE (result.done_ns, deadline_ns);
-}
-
 TEST_F (RemoteTables, AnswersThatDoNotFitAreTheServersFault)
 {
   const std::string wrong[] = {
@@ -440,53 +408,6 @@ TEST_F (RemoteTables, FreeEndsCallsInFlightBetweenTheirSteps)
       result.wait ();
       EXPECT_TRUE (result.code () == TPS_ERROR_ABORTED) << result.text ();
     }
-}
-
-TEST_F (RemoteTables, ManyCallsAreInFlight)
-{
-  constexpr int N_CALLS = 100;
-  std::unique_ptr<Result[]> results (new Result[N_CALLS]);
-  std::vector<ReceivedCall> calls[2];
-
-  for (int i = 0; i < N_CALLS; i++)
-    look_up (&results[i], later ());
-  for (size_t server = 0; server < 2; server++)
-    for (int i = 0; i < N_CALLS; i++)
-      calls[server].push_back (servers_[server].read_call ());
-  for (size_t i = N_CALLS; i-- > 0;)
-    {
-      float number = static_cast<float> (i);
-
-      answer (0, calls[0][i], { number, 0 });
-      answer (1, calls[1][i], { 0, number });
-    }
-  for (int i = 0; i < N_CALLS; i++)
-    {
-      results[i].wait ();
-      EXPECT_EQ (results[i].values[0], static_cast<float> (i));
-      EXPECT_EQ (results[i].values[1], static_cast<float> (i));
-    }
-}
-
-TEST_F (RemoteTables, ClientForTrainersIsTheSameTables)
-{
-  TpsTableClient *client = tps_remote_tables_as_client (tables_);
-  TpsBagQuery query = bags_.query ();
-  Result looked_up, waiting;
-  TpsBagGradient gradient = bags_.bag_gradient (1);
-
-  client->ops->lookup_bags (client, &query, 1, later (), Result::looked_up, &looked_up);
-  answer (0, servers_[0].read_call (), { 1, 2 });
-  answer (1, servers_[1].read_call (), { 3, 4 });
-  looked_up.wait ();
-  EXPECT_EQ (looked_up.values, std::vector<float> ({ 4, 6 }));
-  client->ops->apply_bags (client, &gradient, 1, later (), Result::applied, &waiting);
-  servers_[0].read_call ();
-  client->ops->cancel (client);
-  client->ops->free (client);
-  tables_ = nullptr;
-  waiting.wait ();
-  EXPECT_EQ (waiting.code (), TPS_ERROR_ABORTED);
 }
 
 }

@@ -405,7 +405,9 @@ class Training(Sockets):
                 self.assertEqual(a.get("meet/key", wait=WAIT_S), b"\0value")
                 waiting.join()
                 self.assertEqual((a.add("meet/n", 3), b.add("meet/n", -1)), (3, 2))
+                a.put("meet0", b"stays")
                 a.remove("meet/")
+                self.assertEqual(a.get("meet0"), b"stays")
                 with self.assertRaises(thriftps.NotFound):
                     b.get("meet/key")
 

@@ -44,23 +44,6 @@ TEST_F (Sharing, SmallTensorsAskForNothing)
   EXPECT_TRUE (connection.is_closed_by_peer ());
 }
 
-TEST_F (Sharing, NotWhereItIsSwitchedOff)
-{
-  g_clear_pointer (&client_, tps_client_free);
-  options_.no_shared_memory = TRUE;
-  connect_to (server_.listener.address ());
-  TensorOutcome outcome;
-
-  push_tensor (&outcome, &values_);
-  Connection connection = server_.listener.accept ();
-  ReceivedCall call = connection.read_call ();
-  EXPECT_EQ (call.name, "Calculator:push");
-  EXPECT_TRUE (is_inline (call));
-  g_clear_pointer (&client_, tps_client_free);
-  EXPECT_TRUE (connection.is_closed_by_peer ());
-  outcome.outcome.wait ();
-}
-
 TEST_F (Sharing, CallsInFlightHaveSegmentsOfTheirOwn)
 {
   Connection connection = connect_with_requests ();
@@ -78,23 +61,6 @@ TEST_F (Sharing, CallsInFlightHaveSegmentsOfTheirOwn)
   settle (connection);
   push_and_answer (connection, &third);
   EXPECT_EQ (third.outcome.text (), "");
-}
-
-TEST_F (Sharing, AServiceErrorGivesBackToo)
-{
-  Connection connection = connect_with_requests ();
-
-  for (int i = 0; i < 3; i++)
-    {
-      TensorOutcome outcome;
-
-      push_tensor (&outcome, &values_);
-      ReceivedCall call = server_.read_call (connection);
-      EXPECT_FALSE (is_inline (call));
-      connection.send (service_error ("push", call.seqid, 2, "no"));
-      outcome.outcome.wait ();
-      EXPECT_EQ (outcome.outcome.code (), TPS_ERROR_NOT_FOUND);
-    }
 }
 
 TEST_F (Sharing, ADeadlineClosesTheSegment)

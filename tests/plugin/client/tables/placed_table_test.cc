@@ -200,66 +200,53 @@ TEST_F (Assembly, HashesOnAnyServers)
     EXPECT_EQ (server_of (row), (tps_shard_permute (row, 100) % 3 + 1) % 3);
 }
 
-TEST_F (Assembly, WholeOnSeveralServersNamesThem)
+/* Parts of table emb: a range of `n` rows from `first` on, a shard by hash (`n` is 0), or the whole
+ * table (`count` is 0, too). */
+struct Part
 {
-  add (0, "emb", 100);
-  add (2, "emb", 100);
+  guint server;
+  gint64 first, n;
+  gint32 index, count;
+};
+
+struct BadParts
+{
+  std::vector<Part> parts;
+  const char *message;
+};
+
+class BadAssembly : public Assembly, public testing::WithParamInterface<BadParts>
+{
+};
+
+TEST_P (BadAssembly, IsNamed)
+{
+  for (const Part &part : GetParam ().parts)
+    if (part.n > 0)
+      add_range (part.server, part.first, part.n);
+    else if (part.count > 0)
+      add_hash (part.server, part.index, part.count);
+    else
+      add (part.server, "emb", 100);
   ASSERT_FALSE (assemble ());
-  EXPECT_STREQ (error_->message, "table emb: it is whole on server 0 (a:1) and on server 2 (c:3)");
+  EXPECT_STREQ (error_->message, GetParam ().message);
 }
 
-TEST_F (Assembly, MissingRowsAreNamed)
-{
-  add_range (0, 0, 30);
-  add_range (2, 60, 40);
-  ASSERT_FALSE (assemble ());
-  EXPECT_STREQ (error_->message, "table emb: no server has rows 30 to 59");
-}
-
-TEST_F (Assembly, MissingEndIsNamed)
-{
-  add_range (0, 0, 30);
-  ASSERT_FALSE (assemble ());
-  EXPECT_STREQ (error_->message, "table emb: no server has rows 30 to 99");
-}
-
-TEST_F (Assembly, RowsOnTwoServersAreNamed)
-{
-  add_range (0, 0, 60);
-  add_range (1, 50, 50);
-  ASSERT_FALSE (assemble ());
-  EXPECT_STREQ (error_->message, "table emb: several servers have row 50");
-}
-
-TEST_F (Assembly, MissingAndDoubleHashesAreNamed)
-{
-  add_hash (0, 0, 3);
-  add_hash (1, 2, 3);
-  ASSERT_FALSE (assemble ());
-  EXPECT_STREQ (error_->message, "table emb: no server has shard 1 of 3");
-  g_clear_error (&error_);
-  add_hash (2, 0, 3);
-  ASSERT_FALSE (assemble ());
-  EXPECT_STREQ (error_->message, "table emb: several servers have shard 0 of 3");
-}
-
-TEST_F (Assembly, LastHashTwiceIsNamed)
-{
-  add_hash (0, 0, 2);
-  add_hash (1, 1, 2);
-  add_hash (2, 1, 2);
-  ASSERT_FALSE (assemble ());
-  EXPECT_STREQ (error_->message, "table emb: several servers have shard 1 of 2");
-}
-
-TEST_F (Assembly, PartsOfDifferentTablesNameTheServersAndTheDifference)
-{
-  add_range (0, 0, 50);
-  add_hash (1, 0, 2);
-  ASSERT_FALSE (assemble ());
-  EXPECT_STREQ (error_->message, "table emb: server 0 (a:1) and server 1 (b:2) hold parts of "
-                                 "different tables: shard: 50 rows from 0 on, not shard 0 of 2");
-}
+INSTANTIATE_TEST_SUITE_P (
+    Parts, BadAssembly,
+    testing::Values (
+        BadParts { { { 0 }, { 2 } },
+                   "table emb: it is whole on server 0 (a:1) and on server 2 (c:3)" },
+        BadParts { { { 0, 0, 30 }, { 2, 60, 40 } }, "table emb: no server has rows 30 to 59" },
+        BadParts { { { 0, 0, 30 } }, "table emb: no server has rows 30 to 99" },
+        BadParts { { { 0, 0, 60 }, { 1, 50, 50 } }, "table emb: several servers have row 50" },
+        BadParts { { { 0, 0, 0, 0, 3 }, { 1, 0, 0, 2, 3 } },
+                   "table emb: no server has shard 1 of 3" },
+        BadParts { { { 0, 0, 0, 0, 2 }, { 1, 0, 0, 1, 2 }, { 2, 0, 0, 1, 2 } },
+                   "table emb: several servers have shard 1 of 2" },
+        BadParts { { { 0, 0, 50 }, { 1, 0, 0, 0, 2 } },
+                   "table emb: server 0 (a:1) and server 1 (b:2) hold parts of different tables: "
+                   "shard: 50 rows from 0 on, not shard 0 of 2" }));
 
 /* Each server may have its own device. */
 TEST_F (Assembly, PartsOnDifferentDevicesAreOneTable)
