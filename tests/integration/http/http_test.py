@@ -267,13 +267,19 @@ class Failures(unittest.TestCase):
                 file.write(line + "\n")
             with open(rules, "w") as file:
                 file.write('{"rules": [{"principals": ["token:monitor"], "rights": ["admin"], '
-                           '"methods": ["Http:*"]}]}')
+                           '"methods": ["Http:status", "Http:metrics"]}]}')
             with HttpServer("--access-file=" + rules, "--token-file=" + tokens) as server:
                 bearer = {"Authorization": "Bearer " + token}
                 for path in ("/healthz", "/readyz", "/"):
                     self.assertEqual(server.request("GET", path)[0], 200, path)
-                for path in ("/status", "/metrics", "/flags"):
-                    self.assertEqual(server.request("GET", path)[0], 401, path)
+                # Without the right, a client must not learn which paths exist.
+                self.assertEqual(server.request("GET", "/nope")[0], 401)
+                self.assertEqual(server.request("DELETE", "/status")[0], 401)
+                self.assertEqual(server.request("GET", "/flags", bearer)[0], 403)
+                self.assertEqual(server.request("GET", "/nope", bearer)[0], 403)
+                for path in ("/status", "/metrics"):
+                    denied, headers, _ = server.request("GET", path)
+                    self.assertEqual((denied, headers["WWW-Authenticate"]), (401, "Bearer"), path)
                     status, _, body = server.request("GET", path, bearer)
                     self.assertEqual(status, 200, path)
                     self.assertNotIn(token.encode(), body)

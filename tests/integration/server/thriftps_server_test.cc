@@ -428,6 +428,54 @@ TEST (ThriftpsServer, NamesTheFileWhoseFlagsAreBad)
     }
 }
 
+// The output must name the line, and must not contain the text of a line that may be a token.
+TEST (ThriftpsServer, NamesTheLineOfABrokenAccessFile)
+{
+  const std::string hash = " sha256:" + std::string (64, 'a'), good = "a" + hash + "\n",
+                    rule = "{\"rules\": [\n {\"principals\": [\"a\"], ",
+                    tenant = "{\"rules\": [], \"tenants\": {\n\"ads\": ";
+  const std::pair<std::string, const char *> rules[] = {
+    { "", ":1: expected an object with the array \"rules\"" },
+    { "{\"rule\": []}", ":1: expected an object with the array \"rules\"" },
+    { "{\"rules\": [\n 5 ]}", ":2: a rule must be an object" },
+    { rule + "\n\"rihgts\": [\"read\"]}]}", ":3: \"rihgts\" is unknown" },
+    { rule + "\"rights\": [\"write\"]}]}", ":2: \"write\" is not a right" },
+    { rule + "\"tables\": [\"a\"]}]}", ":2: a rule must have \"principals\" and \"rights\"" },
+    { rule + "\"rights\": []}]}", ":2: \"rights\" must be a non-empty array of strings" },
+    { rule + "\"methods\": [\n7]}]}", ":3: \"methods\" has an element that is not a string" },
+    { rule + "\"tenant\": 5}]}", ":2: \"tenant\" must be a string" },
+    { rule + "\"tables\": [\"a\"],\n \"tables\": [\"*\"]}]}", ":3: \"tables\" occurs twice" },
+    { "{\"rules\": [\n { ] }", ":2: it is not JSON: " },
+    { "// \"\n" + std::string (500000, '['), ":0: it has more than 16384 brackets" },
+    { tenant + "3}}", "tenants.ads: expected an object of limits" },
+    { tenant + "{\"calls\": 3}}}", "tenants.ads.calls: there is no such limit" },
+    { tenant + "{\"calls_per_s\": 0}}}", "tenants.ads.calls_per_s: expected a whole number" },
+    { tenant + "{\"calls_per_s\": 1.5}}}", "tenants.ads.calls_per_s: expected a whole number" },
+    { tenant + "{\"calls_per_s\": \"1\"}}}", "tenants.ads.calls_per_s: expected a whole number" },
+    { tenant + "{\"rows_burst\": 1}}}", "tenants.ads.rows_per_s: the rate is missing" },
+  };
+  const std::pair<std::string, const char *> tokens[] = {
+    { good + "tps_secret", ":2: expected NAME sha256:HASH [TENANT]" },
+    { good + "tps_secret sha256:12", ":2: the hash must be sha256: and 64 hexadecimal digits" },
+    { good + "b" + hash, ":2: this hash occurs twice" },
+    { good + "b\x01" + hash, ":2: the name must match" },
+    { good + "tps_secret" + hash + " b c", ":2: expected NAME sha256:HASH [TENANT]" },
+  };
+  const std::string path = TemporaryFolder () + "/file";
+  auto expect_refusal = [&] (const char *flag, const std::string &text, const char *complaint) {
+    ASSERT_TRUE (g_file_set_contents (path.c_str (), text.data (), (gssize) text.size (), nullptr));
+    ServerProcess server ({ flag + path, "--insecure" });
+    const std::string errors = server.ReadErrors ();
+    EXPECT_THAT (errors, AllOf (HasSubstr (path), HasSubstr (complaint),
+                                testing::Not (HasSubstr ("tps_secret"))));
+    EXPECT_NE (server.Wait (), 0);
+  };
+  for (const auto &[text, complaint] : rules)
+    expect_refusal ("--access-file=", text, complaint);
+  for (const auto &[text, complaint] : tokens)
+    expect_refusal ("--token-file=", text, complaint);
+}
+
 // The pipe has no writer, so a read would block.
 TEST (ThriftpsServer, RefusesAPipeInPlaceOfAFile)
 {

@@ -68,42 +68,4 @@ TEST (Tenants, HaveEveryLimit)
   EXPECT_EQ (memcmp (&parsed[1].limits, &none, sizeof none), 0);
 }
 
-TEST (Tenants, WithoutTheMemberThereAreNone)
-{
-  g_autoptr (GArray) entries = tps_tenants_parse (nullptr, nullptr, nullptr);
-
-  ASSERT_NE (entries, nullptr);
-  EXPECT_EQ (entries->len, 0u);
-}
-
-TEST (Tenants, NameTheBadMember)
-{
-  static const struct
-  {
-    const gchar *text, *problem;
-  } wrong[] = {
-    { "[]", "tenants: expected an object of tenants" },
-    { "3", "tenants: expected an object of tenants" },
-    { R"({"ads": 3})", "tenants.ads: expected an object of limits" },
-    { R"({"": {}})", "tenants.: a name has 1 to 128 bytes" },
-    { R"({"ads": {"calls": 3}})", "tenants.ads.calls: there is no such limit; expected "
-                                  "*_per_s, *_burst, calls_in_flight or table_bytes" },
-    { R"({"ads": {"calls_per_s": 0}})", "tenants.ads.calls_per_s: expected a whole number from 1" },
-    { R"({"ads": {"calls_per_s": -1}})",
-      "tenants.ads.calls_per_s: expected a whole number from 1" },
-    { R"({"ads": {"calls_per_s": 1.5}})",
-      "tenants.ads.calls_per_s: expected a whole number from 1" },
-    { R"({"ads": {"calls_per_s": "1"}})",
-      "tenants.ads.calls_per_s: expected a whole number from 1" },
-    { R"({"ads": {"calls_per_s": null}})",
-      "tenants.ads.calls_per_s: expected a whole number from 1" },
-    { R"({"ads": {"rows_burst": 1}})",
-      "tenants.ads.rows_per_s: the rate is missing, but there is a burst" },
-  };
-
-  for (const auto &each : wrong)
-    EXPECT_EQ (Parsed (each.text).problem, each.problem);
-  EXPECT_NE (Parsed ("{\"" + std::string (129, 'x') + "\": {}}").problem, "");
-}
-
 } // namespace

@@ -74,58 +74,6 @@ TEST (Http, CountsOpenConnections)
     std::this_thread::yield ();
 }
 
-// ---- rights -------------------------------------------------------------------------------------
-
-std::string
-Bearer (const std::string &token)
-{
-  return "Authorization: Bearer " + token + "\r\n";
-}
-
-// Writes a new file of this test, and returns its path.
-std::string
-WriteFile (const std::string &name, const std::string &text)
-{
-  std::string path = testing::TempDir () + name;
-  EXPECT_TRUE (g_file_set_contents (path.c_str (), text.c_str (), -1, nullptr));
-  return path;
-}
-
-TEST (Http, AsksForTheRight)
-{
-  TraceCapture log;
-  g_autofree gchar *line = nullptr, *other_line = nullptr;
-  g_autofree gchar *token = tps_token_make ("monitor", nullptr, &line, nullptr);
-  g_autofree gchar *other = tps_token_make ("trainer", nullptr, &other_line, nullptr);
-  const std::string tokens = WriteFile ("tokens", std::string (line) + "\n" + other_line + "\n");
-  const std::string rules = WriteFile (
-      "rules.json", "{\"rules\": [{\"principals\": [\"token:monitor\"], \"rights\": [\"admin\"],"
-                    " \"methods\": [\"Http:status\"]},"
-                    " {\"principals\": [\"*\"], \"rights\": [\"read\", \"push\"]}]}");
-  TpsAccessOptions files = { 0, rules.c_str (), tokens.c_str () };
-  g_autoptr (TpsAccess) access = tps_access_new (&files, nullptr);
-  ASSERT_NE (access, nullptr);
-  TpsHttpOptions options = {};
-  options.access = access;
-  Servers servers (options);
-  for (const char *path : { "/healthz", "/" })
-    EXPECT_THAT (servers.Get (path), StartsWith ("HTTP/1.1 200")) << path;
-  EXPECT_THAT (servers.Get ("/readyz"), StartsWith ("HTTP/1.1 503"));
-  std::string denied = servers.Get ("/status");
-  EXPECT_THAT (denied, StartsWith ("HTTP/1.1 401"));
-  EXPECT_THAT (log.WaitFor ("http_denied"),
-               AllOf (HasSubstr (" principal=anonymous "), HasSubstr (" path=/status ")));
-  EXPECT_THAT (denied, HasSubstr ("WWW-Authenticate: Bearer"));
-  EXPECT_THAT (servers.Get ("/status", Bearer ("wrong")), StartsWith ("HTTP/1.1 401"));
-  EXPECT_THAT (servers.Get ("/status", Bearer (other)), StartsWith ("HTTP/1.1 403"));
-  EXPECT_THAT (servers.Get ("/status", Bearer (token)), StartsWith ("HTTP/1.1 200"));
-  EXPECT_THAT (servers.Get ("/flags", Bearer (token)), StartsWith ("HTTP/1.1 403"));
-  // Without the right, a client must not learn which paths exist.
-  EXPECT_THAT (servers.Get ("/nope"), StartsWith ("HTTP/1.1 401"));
-  EXPECT_THAT (servers.Get ("/nope", Bearer (token)), StartsWith ("HTTP/1.1 403"));
-  EXPECT_THAT (servers.Exchange (Request ("/status", "", "DELETE")), StartsWith ("HTTP/1.1 401"));
-}
-
 TEST (Http, AnEndpointMustNameItsRight)
 {
   TpsHttpEndpoint endpoint = {};
