@@ -54,65 +54,6 @@ protected:
   }
 };
 
-TEST_F (Tables, areMadeListedAndDropped)
-{
-  EXPECT_EQ (list (), std::vector<std::string> ());
-  EXPECT_EQ (create ("b")->code (), 0);
-  EXPECT_EQ (create ("a")->code (), 0);
-  EXPECT_EQ (create ("a")->code (), 0); /* the same specification again */
-  EXPECT_EQ (create ("a", 11)->code (), ALREADY_EXISTS);
-  EXPECT_EQ (list (), (std::vector<std::string> { "a", "b" }));
-  EXPECT_EQ (drop ("a")->code (), 0);
-  EXPECT_EQ (drop ("a")->code (), NOT_FOUND);
-  EXPECT_EQ (list (), std::vector<std::string> ({ "b" }));
-}
-
-TEST_F (Tables, reportTheirBytes)
-{
-  g_auto (TpsTableSpecs) specs = {};
-  gint64 held, max;
-
-  create ("a", 1000, 16)->code ();
-  tps_embedding_tables_get_bytes (tables, &held, &max);
-  EXPECT_GE (held, 1000 * 16 * 4);
-  EXPECT_LE (held, 1000 * 16 * 4 * 11 / 10);
-  EXPECT_EQ (max, 64 << 20);
-  ASSERT_TRUE (
-      call ("list_tables", nullptr, nullptr)->read (ReadResultOf<tps_list_tables_rpc>, &specs));
-  EXPECT_EQ (specs.specs[0].bytes, held);
-  drop ("a")->code ();
-  tps_embedding_tables_get_bytes (tables, &held, &max);
-  EXPECT_EQ (held, 0);
-}
-
-TEST_F (Tables, beyondTheBoundAreRefused)
-{
-  Reply refused = create ("large", 1 << 20, 64);
-
-  EXPECT_EQ (refused->code (), RESOURCE_EXHAUSTED);
-  EXPECT_THAT (refused->text (), HasSubstr (std::to_string (64 << 20)));
-  EXPECT_EQ (list (), std::vector<std::string> ());
-}
-
-TEST_F (Tables, severalQueriesAreAnsweredInTheirOrder)
-{
-  std::vector<gint64> first = { 1, 2, 2 }, second = { 3 }, offsets = { 0, 2 }, zero = { 0 };
-  g_auto (TpsTensorList) outputs = {};
-  g_auto (TpsTensorList) none = {};
-
-  create ("a")->code ();
-  create ("b")->code ();
-  EXPECT_EQ (push_rows ("a", { 1, 2 }, -1)->code (), 0);
-  EXPECT_EQ (push_rows ("b", { 3 }, -5)->code (), 0);
-  ASSERT_TRUE (lookup_bags ({ query_of ("a", first, offsets), query_of ("b", second, zero) })
-                   ->read (ReadResultOf<tps_lookup_bags_rpc>, &outputs));
-  ASSERT_EQ (outputs.n_tensors, 2u);
-  EXPECT_EQ (floats_of (outputs.tensors[0]), (std::vector<float> { 2, 2, 2, 2, 1, 1, 1, 1 }));
-  EXPECT_EQ (floats_of (outputs.tensors[1]), (std::vector<float> { 5, 5, 5, 5 }));
-  EXPECT_TRUE (lookup_bags ({})->read (ReadResultOf<tps_lookup_bags_rpc>, &none));
-  EXPECT_EQ (none.n_tensors, 0u);
-}
-
 TEST_F (Tables, smallCallsStayOnTheThreadThatReadThem)
 {
   std::vector<gint64> few = { 1 }, many (20000, 1), zero = { 0 };
@@ -208,31 +149,6 @@ TEST_F (Tables, callsThatWaitForADeviceAreForWorkers)
   EXPECT_EQ (n_on_workers, n_before + 4);
   EXPECT_EQ (push_bags ("a", few, 1, "c", 2)->code (), 0); /* a repeat, applied once */
   EXPECT_EQ (value_of ("a", 1), -2);
-}
-
-TEST_F (Tables, badCallsAreRefusedWithTheReasonAndChangeNothing)
-{
-  std::vector<gint64> outside = { 1, 10 }, good = { 1 }, bad_offsets = { 0, 2, 1 }, zero = { 0 },
-                      three = { 1, 2, 3 };
-  Reply reply;
-
-  create ("a")->code ();
-  reply = lookup_rows ("none", good);
-  EXPECT_EQ (reply->code (), NOT_FOUND);
-  EXPECT_THAT (reply->text (), HasSubstr ("none"));
-  reply = lookup_bags ({ query_of ("a", good, zero), query_of ("a", outside, zero) });
-  EXPECT_EQ (reply->code (), INVALID_ARGUMENT);
-  EXPECT_THAT (reply->text (), HasSubstr ("queries[1].indices[1]"));
-  reply = lookup_bags ({ query_of ("a", three, bad_offsets) });
-  EXPECT_EQ (reply->code (), INVALID_ARGUMENT);
-  EXPECT_THAT (reply->text (), HasSubstr ("queries[0].offsets"));
-  EXPECT_EQ (push_rows ("a", outside, 1)->code (), INVALID_ARGUMENT);
-  EXPECT_EQ (push_bags ("a", outside, 1)->code (), INVALID_ARGUMENT);
-  EXPECT_EQ (push_rows ("none", good, 1, "c", 1)->code (), NOT_FOUND);
-  reply = call ("lookup_bags", nullptr, nullptr);
-  EXPECT_EQ (reply->code (), INVALID_ARGUMENT);
-  EXPECT_EQ (reply->text (), "queries is missing");
-  EXPECT_EQ (value_of ("a", 1), 0);
 }
 
 TEST_F (Tables, afterTheEndRefuseEverything)

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <cstddef>
-#include <cstring>
 #include <string>
 
 namespace thriftps_test {
@@ -257,20 +256,6 @@ TEST_F (OwnService, OptionalFieldsStayUnset)
   ClearShapes (&received);
 }
 
-TEST_F (OwnService, ErrorsNameTheValue)
-{
-  std::string name = "first";
-  Shapes sent = {};
-  g_autoptr (GError) error = nullptr;
-
-  sent.first.name = &name[0];
-  sent.color = RED;
-  sent.n = -1;
-  EXPECT_FALSE (Call (&echo_rpc, &sent, nullptr, &error));
-  ASSERT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
-  EXPECT_NE (strstr (error->message, "n is -1, expected >= 0"), nullptr) << error->message;
-}
-
 // A service without `borrows_shared` may keep tensors: the client gets its memory back with the
 // reply, and its later changes are not seen.
 TEST_F (OwnService, KeptTensorsInSharedMemoryAreCopies)
@@ -299,14 +284,6 @@ TEST_F (OwnService, KeptTensorsInSharedMemoryAreCopies)
 }
 
 // ---- structs with a size ------------------------------------------------------------------------
-
-TEST (Sizes, AreThoseOfTheHeaders)
-{
-  TpsServerOptions options = TPS_INIT (TpsServerOptions);
-
-  EXPECT_EQ (options.size, sizeof options);
-  EXPECT_EQ (options.default_service, nullptr);
-}
 
 TEST (Sizes, FieldsBeyondTheSizeAreNotRead)
 {

@@ -177,47 +177,6 @@ TEST_F (ChargedRendezvousStoreTest, PushIdsAreCharged)
   EXPECT_LE (tps_budget_get_peak (budgets_.rendezvous_windows), gsize { 1 } << 20);
 }
 
-/* The bytes of a put may be in a buffer that other requests in flight need, so the store must copy
- * them. */
-TEST_F (RendezvousStoreTest, KeepsACopyOfTheValue)
-{
-  bool is_free = false;
-  GBytes *bytes = g_bytes_new_with_free_func (
-      "value", 5, [] (gpointer flag) { *static_cast<bool *> (flag) = true; }, &is_free);
-
-  EXPECT_TRUE (tps_rendezvous_store_put (store_, "a", bytes, nullptr));
-  g_bytes_unref (bytes);
-  EXPECT_TRUE (is_free);
-  EXPECT_EQ (Peek ("a"), "value");
-}
-
-TEST_F (RendezvousStoreTest, PutReplaces)
-{
-  EXPECT_EQ (Peek ("a"), "error 102");
-  EXPECT_EQ (Put ("a", "1"), 0);
-  EXPECT_EQ (Put ("a", std::string ("2\0\n", 3)), 0);
-  EXPECT_EQ (Peek ("a"), std::string ("2\0\n", 3));
-}
-
-TEST_F (RendezvousStoreTest, GetWaitsForTheKey)
-{
-  Answer &first = NewAnswer ();
-  Answer &second = NewAnswer ();
-  Answer &other = NewAnswer ();
-  Get ("a", 100, &first);
-  Get ("a", 50, &second);
-  Get ("b", 100, &other);
-  EXPECT_EQ (tps_rendezvous_store_get_next_deadline_ns (store_), 50);
-  Put ("a", "x");
-  EXPECT_EQ (first.value, "x");
-  EXPECT_EQ (second.value, "x");
-  EXPECT_EQ (other.n_calls, 0);
-  EXPECT_EQ (tps_rendezvous_store_get_next_deadline_ns (store_), 100);
-  Answer &at_once = NewAnswer ();
-  Get ("a", 0, &at_once);
-  EXPECT_EQ (at_once.value, "x");
-}
-
 TEST_F (RendezvousStoreTest, DeadlinesEndTheWaitAndNameTheKey)
 {
   Answer &early = NewAnswer ();
@@ -236,30 +195,6 @@ TEST_F (RendezvousStoreTest, DeadlinesEndTheWaitAndNameTheKey)
   EXPECT_EQ (tps_rendezvous_store_get_next_deadline_ns (store_), G_MAXINT64);
 }
 
-TEST_F (RendezvousStoreTest, AddCountsAndWakes)
-{
-  Answer &answer = NewAnswer ();
-  Get ("n", 100, &answer);
-  EXPECT_EQ (Add ("n", 5), 5);
-  EXPECT_EQ (answer.value, "5");
-  EXPECT_EQ (Add ("n", -7), -2);
-  EXPECT_EQ (Peek ("n"), "-2");
-  Put ("t", "text");
-  EXPECT_EQ (Add ("t", 1), -TPS_ERROR_INVALID_ARGUMENT);
-  // strtoll() would accept these values, the first ones as 12.
-  const std::string no_numbers[] = {
-    std::string ("12\0", 3), std::string ("12\0x", 4), "12 ", " 12", "", "+", std::string (32, '1')
-  };
-  for (const std::string &no_number : no_numbers)
-    {
-      Put ("t", no_number);
-      EXPECT_EQ (Add ("t", 1), -TPS_ERROR_INVALID_ARGUMENT) << no_number;
-    }
-  Put ("m", std::to_string (G_MAXINT64));
-  EXPECT_EQ (Add ("m", 1), -TPS_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ (Peek ("m"), std::to_string (G_MAXINT64));
-}
-
 TEST_F (RendezvousStoreTest, AddIsAppliedOnceForAPushId)
 {
   EXPECT_EQ (Add ("n", 5, "c", 1), 5);
@@ -272,30 +207,6 @@ TEST_F (RendezvousStoreTest, AddIsAppliedOnceForAPushId)
   EXPECT_EQ (Add ("n", 5, "c", 3), -TPS_ERROR_STALE);
   EXPECT_EQ (Add ("n", 5, "bad client", 3), -TPS_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ (Peek ("n"), "7");
-}
-
-TEST_F (RendezvousStoreTest, RemoveTakesThePrefix)
-{
-  for (const char *key : { "p/1", "p/2", "q/1", "p" })
-    Put (key, "x");
-  EXPECT_TRUE (tps_rendezvous_store_remove (store_, "p/", nullptr));
-  EXPECT_EQ (Peek ("p/1"), "error 102");
-  EXPECT_EQ (Peek ("p"), "x");
-  EXPECT_EQ (Peek ("q/1"), "x");
-  g_autoptr (GError) error = nullptr;
-  EXPECT_FALSE (tps_rendezvous_store_remove (store_, "", &error));
-  EXPECT_EQ (error->code, TPS_ERROR_INVALID_ARGUMENT);
-}
-
-TEST_F (RendezvousStoreTest, ChecksKeys)
-{
-  EXPECT_EQ (Put (std::string (255, 'k'), "x"), 0);
-  for (const std::string &key :
-       { std::string (), std::string ("a b"), std::string ("\xc3\xa4"), std::string (256, 'k') })
-    EXPECT_EQ (Put (key, "x"), TPS_ERROR_INVALID_ARGUMENT) << key;
-  Answer &answer = NewAnswer ();
-  Get ("a*", 100, &answer);
-  EXPECT_EQ (answer.code, TPS_ERROR_INVALID_ARGUMENT);
 }
 
 TEST_F (RendezvousStoreTest, HoldsNoMoreThanItsLimits)
