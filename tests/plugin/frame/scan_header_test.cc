@@ -93,18 +93,6 @@ expect_call (const Scan &scan, TpsProtocolKind protocol)
   EXPECT_EQ (get (message, ""), "(none)");
 }
 
-TEST (ScanHeader, otherMessagesHaveNone)
-{
-  for (const Bytes &bytes : { frame (binary_call ()), compact_call () })
-    {
-      Scan scan = scan_bytes (bytes);
-
-      ASSERT_EQ (scan.messages.size (), 1u);
-      EXPECT_FALSE (scan.messages[0]->has_header);
-      EXPECT_EQ (tps_message_get_header (scan.messages[0], "traceparent"), nullptr);
-    }
-}
-
 TEST (ScanHeader, aMessageIsTheSameWhereverItsBytesAreCut)
 {
   const struct
@@ -139,23 +127,6 @@ TEST (ScanHeader, aMessageIsTheSameWhereverItsBytesAreCut)
           expect_call (scan_bytes (call.bytes, options), call.protocol);
         }
     }
-}
-
-TEST (ScanHeader, framesWithAndWithoutOneFollowEachOther)
-{
-  Bytes plain = frame (header () + STOP);
-  Bytes with = frame (theader (BINARY, PAIRS) + header () + STOP);
-  Scan scan = scan_bytes (plain + with + plain
-                          + frame (theader (COMPACT, "") + compact_header () + STOP));
-
-  ASSERT_EQ (scan.error, "");
-  ASSERT_EQ (scan.messages.size (), 4u);
-  EXPECT_FALSE (scan.messages[0]->has_header);
-  EXPECT_EQ (get (scan.messages[1], "traceparent"), TRACE);
-  EXPECT_EQ (get (scan.messages[2], "traceparent"), "(none)");
-  EXPECT_TRUE (scan.messages[3]->has_header);
-  EXPECT_EQ (get (scan.messages[3], "traceparent"), "(none)");
-  EXPECT_TRUE (scan.idle);
 }
 
 TEST (ScanHeader, severalBlocksAndUnknownOnes)

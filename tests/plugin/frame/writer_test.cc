@@ -54,48 +54,6 @@ protected:
   TpsWriter *out;
 };
 
-TEST_F (Writer, piecesAreRightWhenTheHeadMovesAfterThem)
-{
-  std::string large (5000, 'l');
-  std::string expected;
-
-  tps_writer_message_begin (out, "m", TPS_MESSAGE_CALL, 1);
-  tps_writer_struct_begin (out);
-  for (gint16 id = 1; id <= 200; id++)
-    {
-      tps_writer_field (out, id, TPS_WIRE_BINARY);
-      if (id % 3 == 0)
-        tps_writer_binary_borrowed (out, large.data (), large.size ());
-      else
-        tps_writer_string (out, "small");
-    }
-  ASSERT_TRUE (end ());
-  Scan scan = scan_bytes (join_pieces (out));
-  ASSERT_EQ (scan.error, "");
-  ASSERT_EQ (scan.messages.size (), 1u);
-  EXPECT_EQ (scan.messages[0]->n_bodies, 66u);
-}
-
-TEST_F (Writer, aResetWriterWritesAsANewOne)
-{
-  g_autoptr (TpsWriter) fresh = tps_writer_new (TPS_PROTOCOL_COMPACT, TRUE);
-
-  begin ();
-  tps_writer_string (out, std::string (100000, 'x').c_str ());
-  ASSERT_TRUE (end ());
-  tps_writer_reset (out, TPS_PROTOCOL_COMPACT, TRUE);
-  for (TpsWriter *each : { out, fresh })
-    {
-      tps_writer_message_begin (each, "name", TPS_MESSAGE_REPLY, -1);
-      tps_writer_struct_begin (each);
-      tps_writer_field (each, 20, TPS_WIRE_BOOL);
-      tps_writer_bool (each, FALSE);
-      tps_writer_struct_end (each);
-      ASSERT_TRUE (tps_writer_message_end (each, nullptr));
-    }
-  EXPECT_EQ (join_pieces (out), join_pieces (fresh));
-}
-
 TEST_F (Writer, reportsItsReleaseOnce)
 {
   int n_calls = 0;
@@ -187,16 +145,6 @@ TEST_F (Writer, aBinaryInPiecesHasOneLengthAndTheirBytes)
   tps_writer_binary (out, whole.data (), whole.size ());
   ASSERT_TRUE (end ());
   EXPECT_EQ (sent, join (pieces ()));
-}
-
-TEST_F (Writer, aTransferredMessageHasNoFrame)
-{
-  begin ();
-  tps_writer_string (out, "value");
-  ASSERT_TRUE (end ());
-  std::string framed = join (pieces ());
-  ASSERT_TRUE (tps_writer_message_end_transferred (out, nullptr));
-  EXPECT_EQ (framed.substr (4), join (pieces ()));
 }
 
 /* Address space that takes no memory unless it is read. */

@@ -111,14 +111,6 @@ TEST (Address, RefusesBadAddressesWithTheReason)
              "unix:/" + std::string (106, 'x'));
 }
 
-TEST (Address, ListensOnIpv6)
-{
-  Listening listening ("[::1]:0");
-  if (listening.fd < 0)
-    GTEST_SKIP () << listening.message;
-  EXPECT_TRUE (CanConnect (listening.bound));
-}
-
 TEST (Address, GivesUnixSocketsToTheirOwnerAlone)
 {
   std::string path = FreshPath ("mode");
@@ -184,28 +176,6 @@ TEST (Address, LeavesAFileThatIsNoSocket)
   ASSERT_TRUE (g_file_get_contents (path.c_str (), &contents, nullptr, nullptr));
   EXPECT_STREQ (contents, "precious");
   unlink (path.c_str ());
-}
-
-TEST (Address, NamesAnAddressThatDoesNotAccept)
-{
-  std::string bound;
-  {
-    Listening listening ("127.0.0.1:0");
-    bound = listening.bound;
-  }
-  g_auto (TpsAddress) address = {};
-  g_autoptr (GError) error = nullptr;
-  gboolean in_progress = FALSE;
-  ASSERT_TRUE (tps_address_parse (bound.c_str (), &address, nullptr));
-  int fd = tps_address_connect (&address, &in_progress, &error);
-  if (fd >= 0)
-    {
-      EXPECT_FALSE (tps_socket_check (fd, bound.c_str (), &error));
-      close (fd);
-    }
-  ASSERT_NE (error, nullptr);
-  EXPECT_EQ (error->code, TPS_ERROR_CONNECTION_LOST);
-  EXPECT_THAT (error->message, testing::HasSubstr (bound));
 }
 
 // ---- socket options --------------------------------------------------------------------------

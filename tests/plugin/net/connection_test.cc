@@ -23,15 +23,6 @@ using tps_test::ToBytes;
 constexpr gint64 kSecond = 1000000000;
 constexpr TpsConnectionPatience kPatience = { 60 * kSecond, 60 * kSecond };
 
-TEST_F (ConnectionTest, ReceivesByteByByte)
-{
-  Start ();
-  for (char byte : ToBytes (7, 5000))
-    PeerSends (std::string (1, byte));
-  WaitForMessages (1);
-  EXPECT_EQ (messages_.at (0)->seqid, 7);
-}
-
 TEST_F (ConnectionTest, SendsWholeMessagesOfManyThreads)
 {
   constexpr int kThreads = 4;
@@ -184,37 +175,6 @@ TEST_F (ConnectionTest, LeavesOthersTheirTurnAmongManySmallMessages)
   EXPECT_LT (n_before, 600u);
 }
 
-TEST_F (ConnectionTest, ClosesWhenEverythingIsSent)
-{
-  Start ();
-  tps_connection_send (connection_, NewMessage (1, 3 << 20));
-  tps_connection_close_when_sent (connection_);
-  std::string expected = ToBytes (1, 3 << 20);
-  EXPECT_TRUE (PeerReceives (expected.size ()) == expected);
-  char byte;
-  EXPECT_EQ (recv (peer_, &byte, 1, 0), 0);
-  WaitUntil ([this] { return closed_; });
-}
-
-TEST_F (ConnectionTest, DropsBytesQueuedAfterTheEnd)
-{
-  Start ();
-  ClosePeer ();
-  WaitUntil ([this] { return closed_; });
-  tps_connection_send (connection_, NewMessage (1, 10));
-  EXPECT_EQ (tps_connection_get_n_bytes_queued (connection_), 0u);
-}
-
-TEST_F (ConnectionTest, SurvivesAPeerThatGoesAwayWhileItIsSentTo)
-{
-  Start ();
-  tps_connection_send (connection_, NewMessage (1, 16 << 20));
-  PeerReceives (100);
-  ClosePeer ();
-  WaitUntil ([this] { return closed_; });
-  EXPECT_EQ (error_code_, TPS_ERROR_CONNECTION_LOST);
-}
-
 TEST_F (ConnectionTest, EndsOnceHoweverOftenItIsClosed)
 {
   Start ();
@@ -246,18 +206,6 @@ TEST_F (ConnectionTest, ClosesOnALargeMessageThatTrickles)
     }
   WaitUntil ([this] { return closed_; });
   EXPECT_THAT (error_, testing::HasSubstr ("has stopped sending in the middle of a message"));
-}
-
-TEST_F (ConnectionTest, LeavesAnIdlePeerAlone)
-{
-  Start ();
-  PeerSends (ToBytes (1, 10));
-  WaitForMessages (1);
-  for (int i = 1; i < 100; i++)
-    OnLoop (
-        [this, i] { tps_connection_check_progress (connection_, i * 100 * kSecond, &kPatience); });
-  Settle ();
-  EXPECT_FALSE (IsClosed ());
 }
 
 } // namespace

@@ -3,7 +3,6 @@
 #include "plugin/net/loop.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -11,7 +10,6 @@
 
 #include <functional>
 #include <future>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -65,36 +63,6 @@ protected:
   TpsLoop *loop_ = nullptr;
 };
 
-TEST_F (LoopTest, RunsPostsInOrderOnItsThread)
-{
-  std::vector<int> order;
-  bool current = false;
-  for (int i = 0; i < 1000; i++)
-    Post ([&order, i] { order.push_back (i); });
-  Call ([&] { current = tps_loop_is_current (loop_); });
-
-  ASSERT_EQ (order.size (), 1000u);
-  for (int i = 0; i < 1000; i++)
-    EXPECT_EQ (order[(size_t) i], i);
-  EXPECT_TRUE (current);
-  EXPECT_FALSE (tps_loop_is_current (loop_));
-}
-
-TEST_F (LoopTest, TakesPostsOfManyThreads)
-{
-  std::vector<std::thread> threads;
-  int count = 0;
-  for (int t = 0; t < 8; t++)
-    threads.emplace_back ([this, &count] {
-      for (int i = 0; i < 5000; i++)
-        Post ([&count] { count++; });
-    });
-  for (auto &thread : threads)
-    thread.join ();
-  Call ([] {});
-  EXPECT_EQ (count, 40000);
-}
-
 TEST_F (LoopTest, RunsPendingPostsWhenItIsFreed)
 {
   int count = 0;
@@ -108,63 +76,6 @@ TEST_F (LoopTest, RunsPendingPostsWhenItIsFreed)
   tps_loop_free (loop_); // not g_clear_pointer(), because the posts use loop_
   loop_ = nullptr;
   EXPECT_EQ (count, 3);
-}
-
-TEST_F (LoopTest, RunsTimersByDeadlineAndNotTheCancelled)
-{
-  std::vector<int> order;
-  std::promise<void> done;
-  std::function<void ()> first = [&] { order.push_back (1); };
-  std::function<void ()> never = [&] { order.push_back (2); };
-  std::function<void ()> last = [&] {
-    order.push_back (3);
-    done.set_value ();
-  };
-  Call ([&] {
-    gint64 now_ns = NowNs ();
-    tps_loop_add_timer (loop_, now_ns + 3000000, RunFunction, &last);
-    guint64 id = tps_loop_add_timer (loop_, now_ns + 2000000, RunFunction, &never);
-    tps_loop_add_timer (loop_, now_ns + 1000000, RunFunction, &first);
-    tps_loop_cancel_timer (loop_, id);
-  });
-  done.get_future ().wait ();
-  EXPECT_EQ (order, (std::vector<int> { 1, 3 }));
-}
-
-// Reads one byte per event, so level-triggered events continue until the pipe is empty.
-struct PipeReader
-{
-  int fd;
-  int n_events = 0;
-  std::promise<void> third;
-  static void
-  OnReady (guint32, gpointer data)
-  {
-    auto *reader = static_cast<PipeReader *> (data);
-    char byte;
-    ASSERT_EQ (read (reader->fd, &byte, 1), 1);
-    if (++reader->n_events == 3)
-      reader->third.set_value ();
-  }
-};
-
-TEST_F (LoopTest, WatchesUntilTheWatchIsRemoved)
-{
-  int fds[2];
-  ASSERT_EQ (pipe (fds), 0);
-  PipeReader reader { fds[0] };
-  TpsWatch *watch = nullptr;
-  Call ([&] {
-    watch = tps_loop_add_watch (loop_, fds[0], EPOLLIN, PipeReader::OnReady, &reader, nullptr);
-  });
-  ASSERT_EQ (write (fds[1], "abc", 3), 3);
-  reader.third.get_future ().wait ();
-  Call ([&] { tps_loop_remove_watch (loop_, watch); });
-  ASSERT_EQ (write (fds[1], "d", 1), 1);
-  Call ([] {});
-  EXPECT_EQ (reader.n_events, 3);
-  close (fds[0]);
-  close (fds[1]);
 }
 
 // Removes both watches in its first callback, while both descriptors are ready.
@@ -307,14 +218,6 @@ TEST_F (LoopTest, MissesNothingWhereEventsComeInQuickSuccession)
   Call ([&] { tps_loop_remove_watch (loop_, watch); });
   close (fds[0]);
   close (fds[1]);
-}
-
-TEST_F (LoopTest, LeavesSignalsToTheProgram)
-{
-  sigset_t blocked;
-  Call ([&] { pthread_sigmask (SIG_SETMASK, nullptr, &blocked); });
-  EXPECT_TRUE (sigismember (&blocked, SIGTERM));
-  EXPECT_TRUE (sigismember (&blocked, SIGPIPE));
 }
 
 } // namespace

@@ -28,36 +28,6 @@ PopAll (TpsTimerHeap *heap, gint64 now_ns)
   return popped;
 }
 
-TEST (TimerHeap, RunsByDeadlineThenByOrderOfAdding)
-{
-  TpsTimerHeap heap;
-  tps_timer_heap_init (&heap);
-  tps_timer_heap_add (&heap, 30, Ignore, GSIZE_TO_POINTER (1));
-  tps_timer_heap_add (&heap, 10, Ignore, GSIZE_TO_POINTER (2));
-  tps_timer_heap_add (&heap, 30, Ignore, GSIZE_TO_POINTER (3));
-  tps_timer_heap_add (&heap, 20, Ignore, GSIZE_TO_POINTER (4));
-
-  EXPECT_EQ (tps_timer_heap_get_next_ns (&heap), 10);
-  EXPECT_TRUE (PopAll (&heap, 9).empty ());
-  EXPECT_EQ (PopAll (&heap, 20), (std::vector<gsize> { 2, 4 }));
-  EXPECT_EQ (PopAll (&heap, 100), (std::vector<gsize> { 1, 3 }));
-  EXPECT_EQ (tps_timer_heap_get_next_ns (&heap), G_MAXINT64);
-  tps_timer_heap_clear (&heap);
-}
-
-TEST (TimerHeap, CancelsOnce)
-{
-  TpsTimerHeap heap;
-  tps_timer_heap_init (&heap);
-  guint64 id = tps_timer_heap_add (&heap, 10, Ignore, nullptr);
-  EXPECT_NE (id, 0u);
-  EXPECT_TRUE (tps_timer_heap_cancel (&heap, id));
-  EXPECT_FALSE (tps_timer_heap_cancel (&heap, id));
-  EXPECT_FALSE (tps_timer_heap_cancel (&heap, 0));
-  EXPECT_TRUE (PopAll (&heap, 10).empty ());
-  tps_timer_heap_clear (&heap);
-}
-
 TEST (TimerHeap, AgreesWithASortedMapUnderRandomUse)
 {
   for (unsigned seed = 0; seed < 500; seed++)
