@@ -16,26 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST (Notifier, SendsDatagramsToASocketOfTheFileSystem)
-{
-  NotifySocket manager (NotifySocket::InFolder ());
-  g_autoptr (TpsNotifier) notifier = tps_notifier_new (manager.address ().c_str (), nullptr);
-  ASSERT_NE (notifier, nullptr);
-  EXPECT_TRUE (tps_notifier_send (notifier, "READY=1\nSTATUS=Serving"));
-  EXPECT_TRUE (tps_notifier_send (notifier, "WATCHDOG=1"));
-  EXPECT_EQ (manager.Receive (), "READY=1\nSTATUS=Serving");
-  EXPECT_EQ (manager.Receive (), "WATCHDOG=1");
-}
-
-TEST (Notifier, SendsDatagramsToAnAbstractSocket)
-{
-  NotifySocket manager ("@thriftps-notify-" + std::to_string (getpid ()));
-  g_autoptr (TpsNotifier) notifier = tps_notifier_new (manager.address ().c_str (), nullptr);
-  ASSERT_NE (notifier, nullptr);
-  EXPECT_TRUE (tps_notifier_send (notifier, "READY=1"));
-  EXPECT_EQ (manager.Receive (), "READY=1");
-}
-
 // A stopped manager must not stop the server.
 TEST (Notifier, DoesNotWaitForAManagerThatDoesNotRead)
 {

@@ -7,8 +7,6 @@
 
 #include <cstring>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "plugin/glib/handler.h"
 #include "plugin/glib/wire_values.h"
@@ -87,56 +85,6 @@ protected:
   GError *error_ = nullptr;
 };
 
-TEST_F (Handler, AnswersDirectCalls)
-{
-  GByteArray *value = g_byte_array_append (g_byte_array_new (),
-                                           reinterpret_cast<const guint8 *> ("abc"), 3);
-  GByteArray *found = nullptr;
-  gint64 sum = 0;
-
-  EXPECT_TRUE (tps_wire_rendezvous_if_put (store_, "key", value, &failure_, &error_));
-  EXPECT_TRUE (tps_wire_rendezvous_if_get (store_, &found, "key", 0, &failure_, &error_));
-  EXPECT_TRUE (tps_wire_rendezvous_if_get (store_, &found, "key", 0, &failure_, &error_)); // again
-  ASSERT_NE (found, nullptr);
-  EXPECT_EQ (std::string (reinterpret_cast<char *> (found->data), found->len), "abc");
-  EXPECT_TRUE (tps_wire_rendezvous_if_add (store_, &sum, "n", 5, nullptr, &failure_, &error_));
-  EXPECT_TRUE (tps_wire_rendezvous_if_add (store_, &sum, "n", -7, nullptr, &failure_, &error_));
-  EXPECT_EQ (sum, -2);
-  g_byte_array_unref (value);
-  g_byte_array_unref (found);
-}
-
-TEST_F (Handler, PushIdsCountOnce)
-{
-  auto *push = static_cast<TpsWirePushId *> (g_object_new (
-      TPS_WIRE_TYPE_PUSH_ID, "client", "c", "sequence", static_cast<gint64> (1), nullptr));
-  auto *none = static_cast<TpsWirePushId *> (g_object_new (TPS_WIRE_TYPE_PUSH_ID, nullptr));
-  gint64 sum = 0;
-
-  for (int i = 0; i < 3; i++)
-    EXPECT_TRUE (tps_wire_rendezvous_if_add (store_, &sum, "n", 1, push, &failure_, &error_));
-  EXPECT_EQ (sum, 1);
-  for (int i = 0; i < 3; i++) // a generated processor passes this object if there is no push id
-    EXPECT_TRUE (tps_wire_rendezvous_if_add (store_, &sum, "n", 1, none, &failure_, &error_));
-  EXPECT_EQ (sum, 4);
-  g_object_unref (push);
-  g_object_unref (none);
-}
-
-TEST_F (Handler, FailuresAreThoseOfTheServices)
-{
-  GByteArray *found = nullptr;
-
-  EXPECT_FALSE (tps_wire_rendezvous_if_get (store_, &found, "nowhere", 0, &failure_, &error_));
-  EXPECT_NE (Failure (TPS_WIRE_ERROR_CODE_NOT_FOUND).find ("nowhere"), std::string::npos);
-  EXPECT_EQ (found, nullptr);
-  EXPECT_FALSE (tps_wire_rendezvous_if_put (store_, nullptr, nullptr, &failure_, &error_));
-  EXPECT_NE (Failure (TPS_WIRE_ERROR_CODE_INVALID_ARGUMENT).find ("key is missing"),
-             std::string::npos);
-  EXPECT_FALSE (tps_wire_rendezvous_if_put (store_, "white space", nullptr, &failure_, &error_));
-  EXPECT_NE (Failure (TPS_WIRE_ERROR_CODE_INVALID_ARGUMENT).find ("key"), std::string::npos);
-}
-
 TEST_F (Handler, ListsAndStructsComeBack)
 {
   GPtrArray *specs = nullptr;
@@ -163,27 +111,6 @@ TEST_F (Handler, ListsAndStructsComeBack)
   g_ptr_array_unref (specs);
   g_object_unref (rows);
   g_object_unref (wire_ids);
-}
-
-TEST_F (Handler, CallsOfManyThreadsAreCounted)
-{
-  std::vector<std::thread> threads;
-  gint64 sum = 0;
-
-  for (int t = 0; t < 4; t++)
-    threads.emplace_back ([this] {
-      for (int i = 0; i < 200; i++)
-        {
-          gint64 ignored = 0;
-          TpsWireServiceError *failure = nullptr;
-          EXPECT_TRUE (
-              tps_wire_rendezvous_if_add (store_, &ignored, "n", 1, nullptr, &failure, nullptr));
-        }
-    });
-  for (auto &thread : threads)
-    thread.join ();
-  EXPECT_TRUE (tps_wire_rendezvous_if_add (store_, &sum, "n", 0, nullptr, &failure_, &error_));
-  EXPECT_EQ (sum, 800);
 }
 
 TEST_F (Handler, ServiceThatThePluginLacksIsRefused)

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <string>
-#include <thread>
 
 #include "plugin/host/library.h"
 #include "plugin/host/protocol.h"
@@ -175,41 +174,6 @@ const Form kForms[] = {
 INSTANTIATE_TEST_SUITE_P (Forms, Stream, testing::ValuesIn (kForms),
                           [] (const auto &form) { return std::string (form.param.name); });
 
-TEST_P (Stream, RepliesLookLikeRequests)
-{
-  start ();
-  for (int i = 0; i < 3; i++)
-    {
-      send (on_the_wire (number (i)));
-      EXPECT_EQ (read_number (), i);
-      write_number (i + 10);
-      std::string expected = on_the_wire (number (i + 10));
-      EXPECT_EQ (receive (expected.size ()), expected);
-    }
-}
-
-TEST_P (Stream, RequestsThatComeTogetherAreReadOneByOne)
-{
-  start ();
-  send (on_the_wire (number (1)) + on_the_wire (number (2)) + on_the_wire (number (3)));
-  for (int i = 1; i <= 3; i++)
-    {
-      EXPECT_TRUE (thrift_transport_peek (in_, &error_));
-      EXPECT_EQ (read_number (), i);
-    }
-}
-
-TEST_P (Stream, LargeBinariesPassInBothDirections)
-{
-  start ();
-  std::string large (3 << 20, 'x');
-  wire::Message message = { "m", wire::Reply, 4,
-                            wire::structure ({ { 2, wire::text (large) }, { 1, wire::i32 (8) } }) };
-  std::thread sender ([&] { send (on_the_wire (message)); });
-  EXPECT_EQ (read_number (), 8);
-  sender.join ();
-}
-
 TEST_P (Stream, UnfinishedMessageIsNotSent)
 {
   start ();
@@ -311,18 +275,6 @@ TEST_P (Stream, PeerThatIsGoneGivesAnErrorAndNoSignal)
   thrift_protocol_write_message_end (writer_, &error_);
   EXPECT_FALSE (thrift_transport_flush (out_, &error_));
   expect_error (TPS_ERROR_CONNECTION_LOST);
-}
-
-TEST_P (Stream, ClientsChooseProtocolAndFraming)
-{
-  TpsHostOptions options = {};
-  options.protocol = GetParam ().protocol == Protocol::Binary ? TPS_PROTOCOL_BINARY
-                                                              : TPS_PROTOCOL_COMPACT;
-  options.unframed = !GetParam ().framed;
-  start (options);
-  write_number (3);
-  std::string expected = on_the_wire (number (3));
-  EXPECT_EQ (receive (expected.size ()), expected);
 }
 
 TEST_P (Stream, OtherProtocolsAreRefused)

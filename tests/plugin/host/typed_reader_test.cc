@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <memory>
 #include <string>
 
@@ -80,35 +79,6 @@ protected:
   TpsTypedReader reader_ = {};
 };
 
-TEST_F (TypedReader, ReadsValuesOfTheirTypes)
-{
-  gint16 id = 0;
-  TpsWireType type;
-  TpsWireType value;
-  read (wire::structure (
-      { { 1, wire::i32 (5) },
-        { 2, wire::list (wire::Double, { wire::real (0.25), wire::real (4) }) },
-        { 3, wire::map (wire::String, wire::Bool, { wire::text ("k"), wire::boolean (true) }) } }));
-  tps_typed_reader_struct_begin (&reader_);
-  EXPECT_EQ (tps_typed_reader_field (&reader_, &id), TPS_WIRE_I32);
-  EXPECT_EQ (id, 1);
-  EXPECT_EQ (tps_typed_reader_i32 (&reader_), 5);
-  EXPECT_EQ (tps_typed_reader_field (&reader_, &id), TPS_WIRE_LIST);
-  EXPECT_EQ (tps_typed_reader_list_begin (&reader_, TPS_WIRE_LIST, &type), 2u);
-  EXPECT_EQ (type, TPS_WIRE_DOUBLE);
-  EXPECT_EQ (tps_typed_reader_double (&reader_), 0.25);
-  EXPECT_EQ (tps_typed_reader_double (&reader_), 4);
-  tps_typed_reader_container_end (&reader_);
-  EXPECT_EQ (tps_typed_reader_field (&reader_, &id), TPS_WIRE_MAP);
-  EXPECT_EQ (tps_typed_reader_map_begin (&reader_, &type, &value), 1u);
-  EXPECT_EQ (tps_typed_reader_binary (&reader_).n_bytes, 1u);
-  EXPECT_TRUE (tps_typed_reader_bool (&reader_));
-  tps_typed_reader_container_end (&reader_);
-  EXPECT_EQ (tps_typed_reader_field (&reader_, &id), TPS_WIRE_STOP);
-  tps_typed_reader_struct_end (&reader_);
-  EXPECT_EQ (reader_.error, nullptr);
-}
-
 TEST_F (TypedReader, ElementOfAnotherTypeIsNotRead)
 {
   gint16 id;
@@ -119,21 +89,6 @@ TEST_F (TypedReader, ElementOfAnotherTypeIsNotRead)
   EXPECT_EQ (tps_typed_reader_list_begin (&reader_, TPS_WIRE_LIST, &type), 2u);
   EXPECT_EQ (tps_typed_reader_double (&reader_), 0.0);
   EXPECT_STREQ (reader_.error->message, "found a byte, expected a double");
-  expect_empty_from_now_on ();
-}
-
-TEST_F (TypedReader, KeysAndValuesAreTakenInTurn)
-{
-  gint16 id;
-  TpsWireType key;
-  TpsWireType value;
-  read (wire::structure (
-      { { 1, wire::map (wire::I32, wire::I64, { wire::i32 (1), wire::i64 (2) }) } }));
-  tps_typed_reader_struct_begin (&reader_);
-  tps_typed_reader_field (&reader_, &id);
-  tps_typed_reader_map_begin (&reader_, &key, &value);
-  EXPECT_EQ (tps_typed_reader_i32 (&reader_), 1);
-  EXPECT_EQ (tps_typed_reader_i32 (&reader_), 0); /* the field is an i64 */
   expect_empty_from_now_on ();
 }
 
@@ -206,26 +161,6 @@ TEST_F (TypedReader, TooManyObjectsAreRefusedBeforeTheyAreMade)
   EXPECT_EQ (tps_typed_reader_list_begin (&reader_, TPS_WIRE_LIST, &type), 0u);
   ASSERT_NE (reader_.error, nullptr);
   EXPECT_EQ (reader_.error->code, TPS_ERROR_RESOURCE_EXHAUSTED);
-}
-
-TEST_F (TypedReader, NumbersDoNotCountAsObjects)
-{
-  gint16 id;
-  TpsWireType type;
-  std::vector<Value> many (100, wire::i32 (1));
-  read (wire::structure ({ { 1, wire::list (wire::I32, many) } }), 10);
-  tps_typed_reader_struct_begin (&reader_);
-  tps_typed_reader_field (&reader_, &id);
-  EXPECT_EQ (tps_typed_reader_list_begin (&reader_, TPS_WIRE_LIST, &type), 100u);
-}
-
-TEST_F (TypedReader, FirstReasonIsKept)
-{
-  read (wire::structure ({}));
-  tps_typed_reader_fail (&reader_, g_error_new_literal (TPS_ERROR, TPS_ERROR_PROTOCOL, "first"));
-  tps_typed_reader_fail (&reader_, g_error_new_literal (TPS_ERROR, TPS_ERROR_PROTOCOL, "second"));
-  EXPECT_STREQ (reader_.error->message, "first");
-  expect_empty_from_now_on ();
 }
 
 } // namespace

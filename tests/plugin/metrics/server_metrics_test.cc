@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <map>
 #include <mutex>
 #include <random>
 #include <set>
@@ -246,16 +245,6 @@ TEST_F (ServerMetrics, AreCountedWhenTheReplyArrives)
              g_get_real_time () / 1000 - 3600 * 1000);
 }
 
-TEST_F (ServerMetrics, HaveTheSizeOfTheLog)
-{
-  EXPECT_EQ (ReadNumber (counters (), "log_segments"), 1);
-  gint64 n_bytes = ReadNumber (counters (), "log_segment_bytes");
-  EXPECT_GT (n_bytes, 0);
-  MakeTable ("items");
-  EXPECT_EQ (ReadNumber (counters (), "log_segments"), 1);
-  EXPECT_GT (ReadNumber (counters (), "log_segment_bytes"), n_bytes);
-}
-
 TEST_F (ServerMetrics, HaveTheSpansThatWaitForTheExporter)
 {
   TpsTracerOptions tracing = {};
@@ -333,35 +322,6 @@ TEST_F (ServerMetrics, OfTablesAreInBothFormats)
              "push_duration_seconds_count{table=\"users\"} 0\n" })
         EXPECT_THAT (text, testing::HasSubstr (std::string ("\nthriftps_table_") + line));
     }
-}
-
-// Maps the name with labels of each sample to its value.
-std::map<std::string, std::string>
-ReadText (const std::string &text)
-{
-  std::map<std::string, std::string> samples;
-  std::istringstream lines (text);
-  for (std::string line; std::getline (lines, line);)
-    if (line[0] != '#')
-      {
-        size_t space = line.rfind (' ');
-        EXPECT_TRUE (samples.emplace (line.substr (0, space), line.substr (space + 1)).second)
-            << "twice: " << line;
-      }
-  return samples;
-}
-
-TEST_F (ServerMetrics, TextHasEachSampleOnce)
-{
-  RawClient client (address_);
-  client.Call ("Node:describe");
-  std::map<std::string, std::string> samples = ReadText (Expose (counters (), TPS_EXPOSITION_TEXT));
-  EXPECT_EQ (samples["thriftps_requests_total{method=\"Node:describe\"}"], "1");
-  EXPECT_EQ (
-      samples["thriftps_request_duration_seconds_bucket{method=\"Node:describe\",le=\"+Inf\"}"],
-      "1");
-  EXPECT_EQ (samples["thriftps_table_rows{table=\"users\"}"], "100");
-  EXPECT_EQ (ReadText (Expose (counters (), TPS_EXPOSITION_OPENMETRICS)).size (), samples.size ());
 }
 
 // promtool of Prometheus checks names, units and help texts.

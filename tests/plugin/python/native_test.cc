@@ -244,56 +244,6 @@ TEST_F (NativeTest, AnAnswerOutlivesTheClient)
   EXPECT_EQ (call.Floats (), ones);
 }
 
-TEST_F (NativeTest, SparseAverages)
-{
-  std::vector<gint64> ids { 3, 9 };
-  std::vector<float> values (2 * kDim, 2.0f);
-  TpsPythonGradient gradient = {};
-
-  gradient.kind = TPS_GRADIENT_SPARSE;
-  gradient.weight = 1;
-  gradient.indices = View (ids);
-  gradient.values = View (values, 2);
-  gradient.rows = 10;
-  Call call (tps_python_average_gradient (client_, 0, 1, 0, &gradient, kTimeoutNs));
-  EXPECT_EQ (call.Wait ().n_tensors, 2u);
-  EXPECT_EQ (call.Wait ().number, 10);
-  EXPECT_EQ (call.Floats (1), values);
-}
-
-TEST_F (NativeTest, Models)
-{
-  const gchar *names[] = { "w", "b" };
-  std::vector<float> w (6, 1.0f), b (2, 0.0f);
-  TpsTensorView parameters[] = { View (w, 2), View (b, 1) };
-  TpsOptimizerSpec optimizer = Sgd ();
-
-  EXPECT_EQ (Call (tps_python_get_model (client_, kTimeoutNs)).Wait ().code, TPS_ERROR_NOT_FOUND);
-  EXPECT_EQ (Call (tps_python_init_model (client_, names, parameters, 2, &optimizer, kTimeoutNs))
-                 .Wait ()
-                 .code,
-             0);
-  Call update (tps_python_update_and_fetch_model (client_, 0, parameters, 2, "native-test", 1, 1,
-                                                  kTimeoutNs));
-  EXPECT_EQ (update.Wait ().number, 2);
-  EXPECT_STREQ (update.Wait ().names[1], "b");
-  EXPECT_EQ (update.Floats (0), std::vector<float> (6, 0.0f));
-  EXPECT_EQ (Call (tps_python_reset_state (client_, kTimeoutNs)).Wait ().code, 0);
-}
-
-TEST_F (NativeTest, Rendezvous)
-{
-  EXPECT_EQ (Call (tps_python_put (client_, "a/key", "value", 5, kTimeoutNs)).Wait ().code, 0);
-  Call value (tps_python_get (client_, "a/key", 0, kTimeoutNs));
-  EXPECT_EQ (std::string (static_cast<const char *> (value.Wait ().bytes), value.Wait ().n_bytes),
-             "value");
-  EXPECT_EQ (Call (tps_python_add (client_, "a/n", 4, "native-test", 1, kTimeoutNs)).Wait ().number,
-             4);
-  EXPECT_EQ (Call (tps_python_remove (client_, "a/", kTimeoutNs)).Wait ().code, 0);
-  EXPECT_EQ (Call (tps_python_get (client_, "a/n", 0, kTimeoutNs)).Wait ().code,
-             TPS_ERROR_NOT_FOUND);
-}
-
 TEST_F (NativeTest, CallsThatNeedADataDirectoryAreRefusedWithoutOne)
 {
   const gchar *none[] = { nullptr };
@@ -346,23 +296,6 @@ TEST (Json, KeepsInfinities)
   GString *text = tps_field_to_json (tps_get_metrics_rpc.result, &summaries);
   EXPECT_THAT (text->str, HasSubstr ("\"min_ms\":1,\"max_ms\":1e999,\"mean_ms\":1e999"));
   g_string_free (text, TRUE);
-}
-
-TEST (Options, AreChecked)
-{
-  const gchar *addresses[] = { "nonsense" };
-  TpsPythonTls tls = { nullptr, nullptr, "/nowhere/ca.pem", FALSE };
-  TpsPythonCall *failed = nullptr;
-
-  EXPECT_EQ (tps_python_client_new ("nonsense", FALSE, nullptr, &failed), nullptr);
-  EXPECT_EQ (Call (failed).Wait ().code, TPS_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ (tps_python_tables_new (addresses, 1, nullptr, FALSE, nullptr, &failed), nullptr);
-  EXPECT_EQ (Call (failed).Wait ().code, TPS_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ (tps_python_client_new ("localhost:1", FALSE, &tls, &failed), nullptr);
-  EXPECT_THAT (Call (failed).Wait ().message, HasSubstr ("/nowhere/ca.pem"));
-  addresses[0] = "localhost:1";
-  EXPECT_EQ (tps_python_tables_new (addresses, 1, nullptr, FALSE, &tls, &failed), nullptr);
-  EXPECT_THAT (Call (failed).Wait ().message, HasSubstr ("/nowhere/ca.pem"));
 }
 
 }

@@ -39,21 +39,6 @@ TEST_F (OrderTest, CallsOvertakeEachOtherWhereTheirIdsDiffer)
   EXPECT_EQ (client.Receive ()->seqid, 1);
 }
 
-TEST_F (OrderTest, CallsWithTheSameIdAreAnsweredInOrder)
-{
-  RawClient client (tcp_);
-  client.Send ("Test:hold", 0, IntField (10));
-  client.Send ("Test:hold", 0, IntField (20));
-  client.Send ("Test:echo", 0, IntField (30));
-  client.Send ("Test:echo", 7, IntField (70));
-  EXPECT_EQ (IntResult (client.Receive ()), 70);
-  service_.Release (20);
-  service_.Release (10);
-  EXPECT_EQ (IntResult (client.Receive ()), 10);
-  EXPECT_EQ (IntResult (client.Receive ()), 20);
-  EXPECT_EQ (IntResult (client.Receive ()), 30);
-}
-
 TEST_F (OrderTest, UnframedCallsWithDifferentIdsAreAnsweredInOrder)
 {
   for (TpsProtocolKind protocol : { TPS_PROTOCOL_BINARY, TPS_PROTOCOL_COMPACT })
@@ -112,15 +97,6 @@ TEST_F (OrderTest, KeepsTheOrderOfEachIdUnderManyThreads)
         thread.join ();
       EXPECT_EQ (answered, sent) << "seed " << seed;
     }
-}
-
-TEST_F (OrderTest, WorkersAnswerWhileTheConnectionGoesOn)
-{
-  RawClient client (unix_);
-  client.Send ("Test:work", 1, IntField (10));
-  EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (20), 2)), 20);
-  service_.LetGo ();
-  EXPECT_EQ (IntResult (client.Receive ()), 10);
 }
 
 } // namespace

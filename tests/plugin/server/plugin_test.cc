@@ -44,29 +44,6 @@ NamesOf (const Plugin &plugin)
   return names;
 }
 
-TEST (Plugin, ServesEverythingUnlessItIsTold)
-{
-  std::string message;
-  EXPECT_EQ (NamesOf (MakePlugin (nullptr, &message)),
-             (std::set<std::string> { "ParameterServer", "EmbeddingTable", "Rendezvous", "Node",
-                                      "Memory", "Session", "Chunks" }));
-  const char *const tables[] = { "EmbeddingTable", nullptr };
-  Plugin plugin = MakePlugin (tables, &message);
-  EXPECT_EQ (NamesOf (plugin),
-             (std::set<std::string> { "EmbeddingTable", "Node", "Memory", "Session", "Chunks" }));
-  EXPECT_EQ (tps_plugin_get_parameter_server (plugin.get ()), nullptr);
-  EXPECT_EQ (tps_plugin_get_model_server (plugin.get ()), nullptr);
-  EXPECT_NE (tps_plugin_get_tables (plugin.get ()), nullptr);
-}
-
-TEST (Plugin, RefusesUnknownServices)
-{
-  std::string message;
-  const char *const unknown[] = { "Node", "Nope", nullptr };
-  EXPECT_EQ (MakePlugin (unknown, &message), nullptr);
-  EXPECT_THAT (message, testing::HasSubstr ("\"Nope\""));
-}
-
 TEST (Plugin, FreesTheObjectOfAnOwnService)
 {
   std::string message;

@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <thread>
-#include <vector>
 
 #include "plugin/server/server.h"
 #include "plugin/service/node_service.h"
@@ -123,23 +122,6 @@ TEST_F (ServicesTest, AServiceMayBeClosedForAWhile)
   EXPECT_EQ (ErrorCode (client.Call ("Rendezvous:put", KeyField ("k", &value))), 0);
   tps_server_stop (server);
   g_object_unref (server);
-}
-
-TEST_F (ServicesTest, AllTrainersMayShareOneConnection)
-{
-  RawClient client (address_);
-  for (int t = 0; t < kTrainers; t++)
-    client.Send ("ParameterServer:average_gradient", 100 + t, Push (t, 1, 5000, (float) t));
-  for (int t = 0; t < kTrainers; t++)
-    EXPECT_EQ (Average (client.Receive ()), std::vector<float> (5000, 1.5f));
-}
-
-TEST_F (ServicesTest, MethodsOfLaterVersionsAreUnknown)
-{
-  RawClient client (address_);
-  Message answer = client.Call ("ParameterServer:later_method");
-  EXPECT_EQ (ExceptionKind (answer), 1);
-  EXPECT_THAT (ErrorText (answer), testing::HasSubstr ("later_method"));
 }
 
 // A clock whose first reading begins a wait. The second reading is `wait_ns` less 1 ns later, and

@@ -50,20 +50,6 @@ protected:
   TpsMetrics *metrics_ = tps_metrics_new (nullptr, nullptr);
 };
 
-TEST_F (TraceTest, TheStartAndTheStopOfAServerAreLogged)
-{
-  EXPECT_THAT (capture_.Lines ("server_listening"),
-               ElementsAre ("info server_listening address=" + tcp_,
-                            "info server_listening address=" + unix_));
-  EXPECT_THAT (capture_.Lines ("server_started"),
-               ElementsAre (HasSubstr ("io_threads=2 max_connections=1")));
-  tps_server_stop (server_);
-  EXPECT_THAT (capture_.Lines ("server_draining"),
-               ElementsAre ("info server_draining calls=0 connections=0"));
-  EXPECT_THAT (capture_.Lines ("server_stopped"),
-               ElementsAre ("info server_stopped all_answered=true"));
-}
-
 TEST_F (TraceTest, FailedRequestsAreLinesAndOthersAreCounted)
 {
   RawClient client (tcp_);

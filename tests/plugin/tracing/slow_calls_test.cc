@@ -95,15 +95,6 @@ TEST (SlowCalls, manyThreads)
   EXPECT_EQ (list (slow, MINUTE_NS).front (), 40003);
 }
 
-TEST (SlowCalls, theLongestPhase)
-{
-  TpsSlowCall call = {};
-
-  call.phases_ns[TPS_PHASE_QUEUE] = 5;
-  call.phases_ns[TPS_PHASE_WAIT] = 7;
-  EXPECT_EQ (tps_slow_call_find_phase (&call), TPS_PHASE_WAIT);
-}
-
 TEST (SlowCalls, textIsCutAtACharacter)
 {
   gchar field[TPS_CALL_TEXT];

@@ -86,15 +86,6 @@ protected:
   TpsTracer *tracer_ = nullptr;
 };
 
-TEST_F (TracerTest, withoutOneNothingIsMeasured)
-{
-  EXPECT_EQ (tps_tracer_begin (nullptr, SAMPLED, 1, nullptr), nullptr);
-  EXPECT_EQ (tps_tracer_list_slow (nullptr, nullptr, 0), 0u);
-  tps_call_span_set_code (nullptr, "INTERNAL");
-  tps_call_span_set_table (nullptr, "users");
-  EXPECT_EQ (tps_call_span_get_phases (nullptr), nullptr);
-}
-
 TEST_F (TracerTest, callsThatAreNotSampledReadNoClock)
 {
   options_.has_exporter = TRUE;
@@ -113,34 +104,6 @@ TEST_F (TracerTest, withoutAnExporterNoCallIsSampled)
   call (SAMPLED);
   call (nullptr);
   EXPECT_EQ (n_reads, 0);
-}
-
-TEST_F (TracerTest, aSampledCallIsASpanOfItsCallersTrace)
-{
-  options_.has_exporter = TRUE;
-  make ();
-  TpsCallSpan *span = begin (SAMPLED);
-  ASSERT_NE (span, nullptr);
-  tps_call_span_set_table (span, "users");
-  tps_call_span_set_code (span, "NOT_FOUND");
-  now_ns += 7;
-  tps_phases_enter (tps_call_span_get_phases (span), TPS_PHASE_APPLY);
-  now_ns += 5;
-  end (span, "congo=t61");
-  EXPECT_EQ (n_reads, 1); /* of the phase */
-  std::vector<TpsSpan> spans = take ();
-  ASSERT_EQ (spans.size (), 1u);
-  gchar parent[TPS_TRACEPARENT_TEXT];
-  tps_trace_context_format (&spans[0].context, parent);
-  EXPECT_STREQ (parent, SAMPLED);
-  EXPECT_STREQ (spans[0].tracestate, "congo=t61");
-  EXPECT_STREQ (spans[0].method, "Test:echo");
-  EXPECT_STREQ (spans[0].table, "users");
-  EXPECT_STREQ (spans[0].peer, "127.0.0.1:5");
-  EXPECT_STREQ (spans[0].principal, "uid:0");
-  EXPECT_STREQ (spans[0].code, "NOT_FOUND");
-  EXPECT_EQ (spans[0].phases.n, 2u);
-  EXPECT_EQ (tps_phases_get_total_ns (&spans[0].phases), 12);
 }
 
 TEST_F (TracerTest, tracestatesThatAreNoneAreLeftOut)

@@ -37,13 +37,6 @@ TEST (Offer, IsTheLimitOfAConnectionOverUnixSocketsAndZeroOverTcp)
   EXPECT_EQ (remote.Offered (), 0);
 }
 
-TEST (Offer, IsOneGibibyteWhereNothingIsSaid)
-{
-  PluginServer server;
-
-  EXPECT_EQ (SharedClient (server.Unix ()).Offered (), gint64 { 1 } << 30);
-}
-
 TEST (Offer, IsRefusedOverTcpByAllMethodsWithTheReason)
 {
   PluginServer server;
