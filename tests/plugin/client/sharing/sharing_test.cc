@@ -44,6 +44,23 @@ TEST_F (Sharing, SmallTensorsAskForNothing)
   EXPECT_TRUE (connection.is_closed_by_peer ());
 }
 
+TEST_F (Sharing, NotWhereItIsSwitchedOff)
+{
+  g_clear_pointer (&client_, tps_client_free);
+  options_.no_shared_memory = TRUE;
+  connect_to (server_.listener.address ());
+  TensorOutcome outcome;
+
+  push_tensor (&outcome, &values_);
+  Connection connection = server_.listener.accept ();
+  ReceivedCall call = connection.read_call ();
+  EXPECT_EQ (call.name, "Calculator:push");
+  EXPECT_TRUE (is_inline (call));
+  g_clear_pointer (&client_, tps_client_free);
+  EXPECT_TRUE (connection.is_closed_by_peer ());
+  outcome.outcome.wait ();
+}
+
 TEST_F (Sharing, CallsInFlightHaveSegmentsOfTheirOwn)
 {
   Connection connection = connect_with_requests ();

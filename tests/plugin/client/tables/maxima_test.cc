@@ -131,34 +131,4 @@ TEST_F (Maxima, NanWinsOverNumbersAndTheFirstNanOverLaterOnes)
   EXPECT_EQ (ids_, Ids ({ 2, 1, 2 }));
 }
 
-TEST_F (Maxima, ValuesBelowZeroAreMaximaToo)
-{
-  bags_.indices = { 1, 2 };
-  bags_.offsets = { 0 };
-  find ({ -2, -kInf, -1, -kInf }, 2);
-  EXPECT_EQ (values_, Floats ({ -1, -kInf }));
-  EXPECT_EQ (ids_, Ids ({ 2, 1 }));
-}
-
-TEST_F (Maxima, EmptyBagsAreZeroAndPushNothing)
-{
-  bags_.indices = { 4 };
-  bags_.offsets = { 0, 0, 1 };
-  find ({ -3, 6 }, 2);
-  EXPECT_EQ (values_, Floats ({ 0, 0, -3, 6, 0, 0 }));
-  EXPECT_EQ (ids_, Ids ({ -1, -1, 4, 4, -1, -1 }));
-  EXPECT_EQ (push ({ 1, 1, 2, 3, 1, 1 }, 2, 5), Floats ({ 0, 0, 0, 0, 0, 0, 0, 0, 2, 3 }));
-  EXPECT_EQ (n_pushed_, 1);
-}
-
-TEST_F (Maxima, BagsWithoutIdsPushNoRows)
-{
-  bags_.offsets = { 0, 0 };
-  find ({}, 2);
-  EXPECT_EQ (values_, Floats (4));
-  EXPECT_EQ (ids_, Ids (4, -1));
-  push ({ 1, 1, 1, 1 }, 2, 5);
-  EXPECT_EQ (n_pushed_, 0);
-}
-
 }
