@@ -125,6 +125,10 @@ TEST_F (Hostile, numbersOutOfRange)
   EXPECT_EQ (begin ("", 10, 1), TPS_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ (begin ("a name", 10, 1), TPS_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ (begin (std::string (256, 'x'), 10, 1), TPS_ERROR_INVALID_ARGUMENT);
+  for (int i = 0; i < 2; i++)
+    EXPECT_EQ (begin ("again", 100, 10), 0);
+  EXPECT_EQ (begin ("again", 101, 10), TPS_ERROR_ALREADY_EXISTS);
+  EXPECT_EQ (begin ("again", 100, 9), TPS_ERROR_ALREADY_EXISTS);
 }
 
 TEST_F (Hostile, chunksOfNoTransfer)

@@ -72,50 +72,6 @@ protected:
   TpsAccess *access_ = nullptr;
 };
 
-/* A principal may call the carrier methods (of the services that carry other calls) if it has any
- * right at all. */
-TEST_F (Access, carrierMethodsAreAllowedToPrincipalsWithAnyRight)
-{
-  TpsIdentity identity;
-
-  write (rules_, R"({ "rules": [ { "principals": ["uid:7"], "rights": ["read"],
-                                   "methods": ["EmbeddingTable:list_tables"] } ] })");
-  open ();
-  TpsGuardedMethod put = method ("Chunks:put_chunk", TPS_RIGHT_ANY);
-  TpsGuardedMethod login = method ("Session:authenticate", TPS_RIGHT_OPEN);
-  tps_identity_init (&identity, access_);
-  g_autoptr (TpsGrant) anonymous_grant = tps_identity_get_grant (&identity);
-  g_autoptr (TpsGrant) grant = shown (&identity, "uid:7");
-  EXPECT_TRUE (tps_grant_check_method (grant, &put, put.name, nullptr));
-  EXPECT_FALSE (tps_grant_check_method (anonymous_grant, &put, put.name, nullptr));
-  EXPECT_TRUE (tps_grant_check_method (anonymous_grant, &login, login.name, nullptr));
-  tps_identity_clear (&identity);
-}
-
-/* A call is allowed only if a single rule allows both its method and its table. */
-TEST_F (Access, aRuleGoesForItsMethodsAndTablesTogether)
-{
-  TpsIdentity identity;
-
-  write (rules_, R"({ "rules": [
-    { "principals": ["uid:7"], "rights": ["read"], "tables": ["a*"] },
-    { "principals": ["uid:7"], "rights": ["push"], "tables": ["b*"] },
-    { "principals": ["uid:8"], "rights": ["read"], "tables": ["*"] } ] })");
-  open ();
-  TpsGuardedMethod look = method ("EmbeddingTable:lookup_rows", TPS_RIGHT_READ);
-  TpsGuardedMethod push = method ("EmbeddingTable:assign_rows", TPS_RIGHT_PUSH);
-  tps_identity_init (&identity, access_);
-  g_autoptr (TpsGrant) seven = shown (&identity, "uid:7");
-  g_autoptr (TpsGrant) eight = shown (&identity, "uid:8");
-  EXPECT_TRUE (tps_grant_allows_table (seven, &look, "a1", TPS_RIGHT_READ));
-  EXPECT_FALSE (tps_grant_allows_table (seven, &look, "b1", TPS_RIGHT_READ));
-  EXPECT_FALSE (tps_grant_allows_table (seven, &push, "a1", TPS_RIGHT_PUSH));
-  EXPECT_TRUE (tps_grant_allows_table (seven, &push, "b1", TPS_RIGHT_PUSH));
-  EXPECT_FALSE (tps_grant_allows_table (seven, &look, nullptr, TPS_RIGHT_READ));
-  EXPECT_TRUE (tps_grant_allows_table (eight, &look, nullptr, TPS_RIGHT_READ));
-  tps_identity_clear (&identity);
-}
-
 struct Drawn
 {
   std::vector<std::string> principals, methods, tables;

@@ -13,21 +13,6 @@
 namespace thriftps {
 namespace {
 
-TEST (Glob, examples)
-{
-  EXPECT_TRUE (tps_glob_matches ("", ""));
-  EXPECT_TRUE (tps_glob_matches ("*", ""));
-  EXPECT_TRUE (tps_glob_matches ("*", "team/table"));
-  EXPECT_TRUE (tps_glob_matches ("team/*", "team/"));
-  EXPECT_TRUE (tps_glob_matches ("*:lookup_*", "EmbeddingTable:lookup_rows"));
-  EXPECT_TRUE (tps_glob_matches ("a?c", "abc"));
-  EXPECT_FALSE (tps_glob_matches ("", "a"));
-  EXPECT_FALSE (tps_glob_matches ("a?c", "ac"));
-  EXPECT_FALSE (tps_glob_matches ("team/*", "team"));
-  EXPECT_FALSE (tps_glob_matches ("team", "team2"));
-  EXPECT_FALSE (tps_glob_matches ("[a]", "a")); /* character classes are not supported */
-}
-
 TEST (Glob, matchesLikeARegularExpression)
 {
   std::mt19937 random (20261123);

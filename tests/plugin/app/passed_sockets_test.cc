@@ -13,26 +13,6 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST (PassedSockets, AreCountedAndNamed)
-{
-  g_auto (TpsPassedSockets) sockets = {};
-  ASSERT_TRUE (tps_passed_sockets_parse ("42", "2", "rpc:thriftps.socket", 42, &sockets, nullptr));
-  EXPECT_EQ (sockets.n, 2u);
-  g_autofree gchar *first = tps_passed_sockets_describe (&sockets, 0);
-  g_autofree gchar *second = tps_passed_sockets_describe (&sockets, 1);
-  EXPECT_STREQ (first, "socket 3 (rpc)");
-  EXPECT_STREQ (second, "socket 4 (thriftps.socket)");
-}
-
-TEST (PassedSockets, NeedNoNames)
-{
-  g_auto (TpsPassedSockets) sockets = {};
-  ASSERT_TRUE (tps_passed_sockets_parse ("42", "1", nullptr, 42, &sockets, nullptr));
-  EXPECT_EQ (sockets.n, 1u);
-  g_autofree gchar *first = tps_passed_sockets_describe (&sockets, 0);
-  EXPECT_STREQ (first, "socket 3");
-}
-
 TEST (PassedSockets, AreNoneWithoutTheVariablesOrForAnotherProcess)
 {
   for (auto [pid, fds] : { std::pair<const char *, const char *> { nullptr, nullptr },

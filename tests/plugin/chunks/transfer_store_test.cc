@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
 
 #include "plugin/chunks/chunk_layout.h"
 #include "runtime/base/error.h"
@@ -110,43 +109,6 @@ protected:
   GError *error = nullptr;
 };
 
-TEST (TransferName, isNeverTheSame)
-{
-  std::set<std::string> names;
-
-  for (int i = 0; i < 1000; i++)
-    {
-      gchar name[TPS_TRANSFER_NAME_BYTES];
-
-      tps_transfer_make_name (name);
-      EXPECT_EQ (strlen (name), 32u);
-      EXPECT_TRUE (names.insert (name).second);
-    }
-}
-
-TEST_F (Store, beginsOnceAndResumes)
-{
-  TpsTransfer *transfer = begin ("a", 100, 10);
-
-  ASSERT_NE (transfer, nullptr);
-  EXPECT_EQ (begin ("a", 100, 10), transfer);
-  EXPECT_EQ (tps_transfer_store_get_n_transfers (store), 1u);
-  EXPECT_EQ (begin ("a", 101, 10), nullptr);
-  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS));
-  EXPECT_EQ (begin ("a", 100, 9), nullptr);
-}
-
-TEST_F (Store, limitsTheNumberOfTransfers)
-{
-  for (const char *name : { "a", "b", "c", "e", "f", "g", "h", "i" })
-    ASSERT_NE (begin (name, 1, 1), nullptr);
-  EXPECT_EQ (begin ("d", 1, 1), nullptr);
-  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
-  EXPECT_GE (tps_error_get_retry_after_ms (error), 0);
-  end ("b");
-  EXPECT_NE (begin ("d", 1, 1), nullptr);
-}
-
 /* A transfer that is incomplete counts with 2 MiB more than have arrived: see PAGE_BYTES. */
 TEST_F (Store, limitsTheBytesThatHaveArrived)
 {
@@ -164,15 +126,6 @@ TEST_F (Store, limitsTheBytesThatHaveArrived)
   EXPECT_EQ (begin ("c", G_MAXINT64, 1), nullptr);
   end ("a");
   EXPECT_EQ (tps_transfer_store_get_n_bytes (store), 400u * mib);
-}
-
-TEST_F (Store, aTransferNeverCountsWithMoreThanItsLength)
-{
-  TpsTransfer *a = begin ("a", 100 * mib, 10);
-
-  ASSERT_TRUE (receive (a, 99 * mib));
-  ASSERT_TRUE (receive (a, mib));
-  EXPECT_EQ (tps_transfer_store_get_n_bytes (store), 100u * mib);
 }
 
 /* Two transfers that cannot both be completed must not block each other for ever. */
@@ -369,28 +322,6 @@ TEST_F (Store, keepsAnswersOfCallsThatCameInFrames)
   EXPECT_EQ (keep (large), nullptr);
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
   expire (60 * second);
-  EXPECT_EQ (tps_transfer_store_get_n_transfers (store), 0u);
-}
-
-TEST_F (Store, returnsTheTransfersThatItForgets)
-{
-  TpsTransfer *a = begin ("a", 500, 10, 0), *b = begin ("b", 400, 10, 0);
-
-  ASSERT_TRUE (receive (a, 500) && receive (b, 400));
-  end ("a");
-  EXPECT_EQ (ended, a);
-  EXPECT_EQ (tps_transfer_store_get_n_bytes (store), 400u) << "it takes no room any more";
-  g_autoptr (GPtrArray) forgotten = tps_transfer_store_expire (store, 60 * second);
-  ASSERT_EQ (forgotten->len, 1u);
-  EXPECT_EQ (forgotten->pdata[0], b);
-  EXPECT_STREQ (tps_transfer_get_name (b), "b");
-  EXPECT_EQ (tps_transfer_store_get_n_bytes (store), 0u);
-}
-
-TEST_F (Store, endingAMissingTransferChangesNothing)
-{
-  end ("never");
-  EXPECT_EQ (ended, nullptr);
   EXPECT_EQ (tps_transfer_store_get_n_transfers (store), 0u);
 }
 

@@ -120,27 +120,6 @@ FillFloats (TpsTensor *tensor)
     elements[i] = static_cast<float> (i) + 0.5f;
 }
 
-TEST_F (WireValues, DenseGradientKeepsItsElementsAndWeight)
-{
-  g_auto (TpsGradient) gradient = {};
-  g_auto (TpsGradient) back = {};
-  g_autoptr (GError) error = nullptr;
-
-  gradient.kind = TPS_GRADIENT_DENSE;
-  gradient.weight = 0.25;
-  tps_tensor_init_2d (&gradient.dense, TPS_DTYPE_FLOAT32, 2, 3);
-  FillFloats (&gradient.dense);
-  auto *wire = static_cast<TpsWireGradient *> (
-      ToWire (&tps_gradient_struct, &gradient, TPS_WIRE_TYPE_GRADIENT));
-  ASSERT_TRUE (tps_struct_from_wire (&tps_gradient_struct, wire, "gradient", &back, &error))
-      << error->message;
-  EXPECT_EQ (back.kind, TPS_GRADIENT_DENSE);
-  EXPECT_EQ (back.weight, 0.25);
-  EXPECT_TRUE (tps_shape_equal (&back.dense.shape, &gradient.dense.shape));
-  EXPECT_EQ (memcmp (tps_tensor_data (&back.dense), tps_tensor_data (&gradient.dense), 24), 0);
-  g_object_unref (wire);
-}
-
 /* Fills a sparse gradient with rows 1 and 4 of a [9, 2] matrix. */
 void
 MakeSparse (TpsGradient *gradient)
@@ -183,19 +162,6 @@ TEST_F (WireValues, SparseGradientKeepsItsRows)
   g_object_unref (wire);
 }
 
-TEST_F (WireValues, GradientWithoutDataHasTheDefaultWeight)
-{
-  auto *wire = static_cast<TpsWireGradient *> (g_object_new (TPS_WIRE_TYPE_GRADIENT, nullptr));
-  g_auto (TpsGradient) gradient = {};
-  g_autoptr (GError) error = nullptr;
-
-  ASSERT_TRUE (tps_struct_from_wire (&tps_gradient_struct, wire, "gradient", &gradient, &error))
-      << error->message;
-  EXPECT_EQ (gradient.kind, TPS_GRADIENT_NONE);
-  EXPECT_EQ (gradient.weight, 1);
-  g_object_unref (wire);
-}
-
 /* Converts an object that must be refused. Returns the error message. */
 std::string
 RefuseGradient (const TpsWireGradient *wire)
@@ -233,21 +199,6 @@ TEST_F (WireValues, GradientThatIsWrongIsNamed)
 }
 
 /* ---- push ids, optimizers, tables ------------------------------------------------------------ */
-
-TEST_F (WireValues, PushIdComesBack)
-{
-  char client[] = "trainer-7";
-  TpsPushId push = { client, G_GINT64_CONSTANT (1) << 60 };
-  auto *wire = ToWire (&tps_push_id_struct, &push, TPS_WIRE_TYPE_PUSH_ID);
-  g_auto (TpsPushId) back = {};
-  g_autoptr (GError) error = nullptr;
-
-  ASSERT_TRUE (tps_struct_from_wire (&tps_push_id_struct, wire, "push", &back, &error))
-      << error->message;
-  EXPECT_STREQ (back.client, "trainer-7");
-  EXPECT_EQ (back.sequence, push.sequence);
-  g_object_unref (wire);
-}
 
 TEST_F (WireValues, OptimizerKeepsTheFieldsThatAreSet)
 {

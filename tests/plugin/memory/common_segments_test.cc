@@ -3,8 +3,6 @@
 /* Tests segments of a server that several connections map, with two registries of one server whose
  * replies contain the same tensor. */
 
-#include <sys/mman.h>
-
 #include "tests/plugin/memory/registry_fixture.h"
 
 namespace tps_test {
@@ -134,26 +132,6 @@ protected:
   TpsBuffer *buffer_;
 };
 
-TEST_F (CommonSegments, HaveTheSizesThatClientsRequest)
-{
-  for (auto [n_bytes, size] : { std::pair { gsize { 1 }, MIB },
-                                { MIB, MIB },
-                                { MIB + 1, 2 * MIB },
-                                { 25 * MIB, 32 * MIB } })
-    {
-      g_autoptr (TpsBuffer) buffer = alloc (n_bytes);
-      g_autoptr (TpsCommonSegment)
-          segment = tps_common_segments_find (common_, tps_buffer_get_data (buffer), n_bytes);
-
-      ASSERT_NE (segment, nullptr);
-      EXPECT_EQ (segment->segment->n_bytes, size);
-      EXPECT_EQ (tps_buffer_get_size (buffer), n_bytes);
-    }
-  EXPECT_EQ (tps_common_segments_find (common_, &buffer_, 1), nullptr);
-  EXPECT_EQ (tps_common_segments_find (common_, tps_buffer_get_data (buffer_) + MIB, MIB + 1),
-             nullptr);
-}
-
 TEST_F (CommonSegments, AreChargedWithAllOfTheirMemory)
 {
   g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "test", 1 << 30);
@@ -172,33 +150,6 @@ TEST_F (CommonSegments, AreChargedWithAllOfTheirMemory)
 
       ASSERT_NE (segment, nullptr);
       EXPECT_EQ (tps_budget_get_held (budget), segment->segment->n_bytes);
-    }
-}
-
-TEST_F (CommonSegments, HoldATensorThatAllClientsReadInPlace)
-{
-  Connection one (common_), other (common_);
-  gint64 ids[2];
-  int fds[2];
-
-  EXPECT_EQ (one.reply (buffer_), 0);
-  EXPECT_EQ (other.reply (buffer_), 0);
-  ids[0] = one.open (TPS_SEGMENT_COMMON_ANSWERS, 2 * MIB, &fds[0]);
-  ids[1] = other.open (TPS_SEGMENT_COMMON_ANSWERS, 2 * MIB, &fds[1]);
-  EXPECT_EQ (one.reply (buffer_), ids[0]);
-  EXPECT_EQ (other.reply (buffer_), ids[1]);
-  EXPECT_NE (ids[0], ids[1]);
-  for (int fd : fds)
-    {
-      EXPECT_EQ (mmap (nullptr, 2 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
-      auto seen = static_cast<const char *> (mmap (nullptr, 2 * MIB, PROT_READ, MAP_SHARED, fd, 0));
-      ASSERT_NE (seen, MAP_FAILED);
-      EXPECT_EQ (seen[2 * MIB - 1], 'x');
-      tps_buffer_get_data (buffer_)[2 * MIB - 1]++;
-      EXPECT_EQ (seen[2 * MIB - 1], 'y');
-      tps_buffer_get_data (buffer_)[2 * MIB - 1]--;
-      munmap (const_cast<char *> (seen), 2 * MIB);
-      close (fd);
     }
 }
 

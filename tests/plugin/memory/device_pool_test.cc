@@ -252,20 +252,6 @@ TEST_F (DevicePool, AnUnansweredCallHasItsSegmentLetGoOfAndClosed)
   EXPECT_TRUE (push (100000));
 }
 
-TEST_F (DevicePool, OneDeviceIsServed)
-{
-  static TpsDevice other = *ExportingDevice::get ();
-  TpsSharedSlice slice;
-
-  make ();
-  push (100000);
-  pair_->settle ();
-  TpsSharing *lease = tps_segment_pool_lease (pair_->pool);
-  EXPECT_FALSE (tps_segment_pool_may_take (pair_->pool, &other));
-  EXPECT_FALSE (lease->ops->place_device (lease, &other, "bytes", 5, &slice));
-  end (lease);
-}
-
 TEST_F (DevicePool, WhenTheConnectionGoesEverythingIsLetGoOf)
 {
   TpsMessage *message;

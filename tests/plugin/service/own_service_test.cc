@@ -304,26 +304,5 @@ TEST (SizesDeathTest, OfLaterVersionsAreRefused)
   EXPECT_DEATH (tps_plugin_new (&options, nullptr), "headers of a later version than " TPS_VERSION);
 }
 
-// ---- addresses ----------------------------------------------------------------------------------
-
-gint
-FailListen (const std::string &address)
-{
-  g_autoptr (TpsServer) server = tps_server_new (nullptr);
-  g_autoptr (GError) error = nullptr;
-
-  EXPECT_FALSE (tps_server_listen (server, address.c_str (), &error)) << address;
-  EXPECT_EQ (error->domain, TPS_ERROR);
-  return error->code;
-}
-
-TEST_F (OwnService, AddressesThatCannotBeUsed)
-{
-  EXPECT_EQ (FailListen ("nonsense"), TPS_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ (FailListen ("192.0.2.1:0"), TPS_ERROR_INVALID_ARGUMENT); // of no interface
-  EXPECT_EQ (FailListen ("unix:" + folder_ + "/none/s"), TPS_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ (FailListen (address_), TPS_ERROR_UNAVAILABLE); // in use
-}
-
 } // namespace
 } // namespace thriftps_test
