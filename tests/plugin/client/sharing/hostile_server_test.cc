@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Tests servers that offer shared memory and violate the protocol, or do not know it. Calls must
- * continue inline. For the pool's handling of bad segments and slices, see tests/plugin/memory. */
+ * continue inline. */
 
 #include <fcntl.h>
 
@@ -227,33 +227,57 @@ TEST_F (HostileServer, ThatSendsAnUnrequestedDescriptorIsDisconnected)
   EXPECT_NE (first.outcome.text ().find ("descriptor"), std::string::npos);
 }
 
-TEST_F (HostileServer, ThatSendsAFileThatCanShrinkGetsEverythingInline)
+/* A file that a server may send instead of a segment of 1 MiB. */
+struct WrongFile
+{
+  const char *name;
+  int (*make) ();
+  gint64 n_bytes; /* the size that the reply names */
+};
+
+int
+make_segment (gsize n_bytes)
+{
+  gint fd = -1;
+
+  tps_segment_free (tps_segment_create (TPS_SEGMENT_REQUESTS, n_bytes, &fd, nullptr));
+  return fd;
+}
+
+const WrongFile wrong_files[] = {
+  { "CanShrink",
+    [] {
+      int fd = memfd_create ("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+      EXPECT_EQ (ftruncate (fd, MIB), 0);
+      return fd;
+    },
+    MIB },
+  { "IsTooShort", [] { return make_segment (4096); }, MIB },
+  { "HasAnotherSizeThanWanted", [] { return make_segment (2 * MIB); }, 2 * MIB },
+  { "IsNoFile", [] { return open ("/dev/null", O_RDONLY | O_CLOEXEC); }, MIB },
+};
+
+class WrongFiles : public HostileServer, public testing::WithParamInterface<WrongFile>
+{
+};
+
+TEST_P (WrongFiles, GetEverythingInline)
 {
   Connection connection = connect_with ([] (Connection &to, const ReceivedCall &call) {
-    int fd = memfd_create ("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = GetParam ().make ();
 
-    EXPECT_EQ (ftruncate (fd, MIB), 0);
-    to.send_with_descriptors (ScriptedServer::opened (call, 5, MIB), { fd });
+    to.send_with_descriptors (ScriptedServer::opened (call, 5, GetParam ().n_bytes), { fd });
     close (fd);
   });
 
   expect_inline (connection);
   server_.serve_until (connection, "Memory:close_segments", 1);
+  EXPECT_EQ (server_.n_calls["Memory:open_segment"], 1);
 }
 
-TEST_F (HostileServer, ThatSendsATooShortFileGetsEverythingInline)
-{
-  Connection connection = connect_with ([] (Connection &to, const ReceivedCall &call) {
-    gint fd = -1;
-    g_autoptr (TpsSegment) segment = tps_segment_create (TPS_SEGMENT_REQUESTS, 4096, &fd, nullptr);
-
-    to.send_with_descriptors (ScriptedServer::opened (call, 5, MIB), { fd });
-    close (fd);
-  });
-
-  expect_inline (connection);
-  server_.serve_until (connection, "Memory:close_segments", 1);
-}
+INSTANTIATE_TEST_SUITE_P (HostileServer, WrongFiles, testing::ValuesIn (wrong_files),
+                          [] (const auto &file) { return std::string (file.param.name); });
 
 TEST_F (HostileServer, ThatNamesMissingSlicesInRepliesFailsThoseCallsOnly)
 {
