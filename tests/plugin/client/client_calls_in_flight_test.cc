@@ -39,26 +39,6 @@ protected:
   Listener listener_;
 };
 
-TEST_F (ClientCallsInFlight, AnswersInReverseFindTheirCalls)
-{
-  std::vector<ReceivedCall> calls;
-  Outcome outcomes[3];
-
-  for (int i = 0; i < 3; i++)
-    call (&outcomes[i], i + 10, later ());
-  Connection connection = listener_.accept ();
-  for (int i = 0; i < 3; i++)
-    calls.push_back (connection.read_call ());
-  for (int i = 2; i >= 0; i--)
-    connection.send (
-        reply_i64 ("square", calls[i].seqid, argument_of (calls[i]) * argument_of (calls[i])));
-  for (int i = 0; i < 3; i++)
-    {
-      outcomes[i].wait ();
-      EXPECT_EQ (outcomes[i].value (), (i + 10) * (i + 10));
-    }
-}
-
 TEST_F (ClientCallsInFlight, AThousandCallsAnsweredInRandomOrder)
 {
   constexpr int N_CALLS = 1000;

@@ -363,18 +363,6 @@ TEST_F (RemoteExchange, CancelEndsCallsAndRetriesAndLaterCalls)
     }
 }
 
-TEST_F (RemoteExchange, FreeEndsCallsInFlight)
-{
-  Average result;
-
-  push (&result, later ());
-  Connection connection = listener_.accept ();
-  connection.read_call ();
-  free_exchange ();
-  result.wait ();
-  EXPECT_EQ (result.code (), TPS_ERROR_ABORTED);
-}
-
 /* If set, it runs on the pushing thread after tps_client_call_rpc() has sent the call and before it
  * returns. */
 static thread_local std::function<void ()> stay;

@@ -48,15 +48,6 @@ TEST (Http, EveryReplyHasTheHeadersThatRestrictBrowsers)
     }
 }
 
-TEST (Http, HeadHasNoBody)
-{
-  Servers servers;
-  std::string answer = servers.Exchange (Request ("/version", "", "HEAD"));
-  EXPECT_THAT (answer, StartsWith ("HTTP/1.1 200"));
-  EXPECT_EQ (answer.substr (answer.size () - 4), "\r\n\r\n");
-  EXPECT_THAT (answer, Not (HasSubstr ("Content-Length: 0")));
-}
-
 TEST (Http, CountsOpenConnections)
 {
   Servers servers;

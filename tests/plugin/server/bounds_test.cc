@@ -250,15 +250,6 @@ TEST_F (BoundsTest, RefusesHeadsThatFindNoRoomAndKeepsTheConnection)
   EXPECT_EQ (IntResult (waiting.Receive ()), 0);
 }
 
-TEST_F (BoundsTest, ClosesOnAFrameBeyondTheLimit)
-{
-  RawClient client (tcp_);
-  EXPECT_TRUE (client.SendBytes (std::string ("\x00\x80\x00\x01", 4)));
-  EXPECT_TRUE (client.IsClosedByPeer ());
-  RawClient other (tcp_);
-  EXPECT_EQ (IntResult (other.Call ("Test:echo", IntField (1))), 1);
-}
-
 TEST_F (BoundsTest, ClosesConnectionsBeyondTheCap)
 {
   std::vector<std::unique_ptr<RawClient>> clients;
@@ -314,29 +305,6 @@ TEST_F (PatienceTest, ClosesAMessageThatDoesNotGoOn)
   while (tps_server_get_n_connections (server_) > 0)
     std::this_thread::yield ();
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_)), 0u);
-}
-
-// The clients have pending calls, partly read replies and partly sent messages.
-TEST_F (BoundsTest, OutlivesClientsThatVanish)
-{
-  std::string half = MessageBytes ({}, "Test:take", 1, BinaryField (1 << 20)).substr (0, 5000);
-  for (int round = 0; round < 20; round++)
-    {
-      auto client = std::make_unique<RawClient> (round % 2 == 0 ? tcp_ : unix_);
-      client->Send ("Test:hold", 1, IntField (round));
-      client->Send ("Test:make", 2, IntField (4 << 20));
-      service_.WaitForHeld (1);
-      if (round % 4 == 0)
-        client->Receive ();
-      if (round % 4 == 1)
-        client->SendBytes (half);
-      client.reset ();
-      service_.Release (round);
-    }
-  while (tps_server_get_n_connections (server_) > 0 || tps_server_get_n_calls (server_) > 0)
-    std::this_thread::yield ();
-  RawClient other (tcp_);
-  EXPECT_EQ (IntResult (other.Call ("Test:echo", IntField (1))), 1);
 }
 
 } // namespace

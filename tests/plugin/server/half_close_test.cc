@@ -143,26 +143,6 @@ TEST_F (HalfCloseTest, ReadsQueuedCallsBeyondTheLimitOfInFlightCalls)
   WaitForConnections (0);
 }
 
-TEST_F (HalfCloseTest, LargeAnswersComeWhole)
-{
-  RawClient client (unix_);
-  client.Send ("Test:make", 1, IntField (6 << 20));
-  client.Send ("Test:hold", 2, IntField (2));
-  client.Send ("Test:make", 3, IntField (6 << 20));
-  client.StopSending ();
-  service_.Release (2);
-  size_t n_bytes = 0;
-  for (int i = 0; i < 3; i++)
-    {
-      Message answer = client.Receive ();
-      ASSERT_NE (answer, nullptr);
-      if (answer->seqid != 2)
-        n_bytes += BinaryResult (answer).size ();
-    }
-  EXPECT_EQ (n_bytes, (size_t) 12 << 20);
-  EXPECT_TRUE (client.IsClosedByPeer ());
-}
-
 TEST_F (HalfCloseTest, ClosesInMidMessage)
 {
   RawClient client (tcp_);

@@ -77,13 +77,6 @@ protected:
   TpsPulse *pulse_;
 };
 
-TEST_F (PulseTest, RunningThreadsReturnTheirBeats)
-{
-  EXPECT_EQ (Check (), "");
-  for (int i = 0; i < 10; i++)
-    CheckUntilTheyTurn ();
-}
-
 TEST_F (PulseTest, NamesALoopThatStandsStill)
 {
   Hold hold;

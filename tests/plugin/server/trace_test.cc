@@ -50,31 +50,6 @@ protected:
   TpsMetrics *metrics_ = tps_metrics_new (nullptr, nullptr);
 };
 
-TEST_F (TraceTest, FailedRequestsAreLinesAndOthersAreCounted)
-{
-  RawClient client (tcp_);
-  for (int i = 0; i < 5; i++)
-    client.Call ("Test:echo", IntField (i));
-  client.Call ("Test:no\nsuch");
-  client.Send ("Test:hold", 7, IntField (1));
-  service_.WaitForHeld (1);
-  tps_server_stop (server_);
-  EXPECT_EQ (ErrorCode (client.Receive ()), 8);
-  std::vector<std::string> lines = capture_.Lines ("request_failed");
-  ASSERT_EQ (lines.size (), 2u);
-  EXPECT_THAT (lines[0],
-               StartsWith ("info request_failed method=\"Test:no\\x0asuch\" peer=127.0.0.1:"));
-  EXPECT_THAT (lines[0], HasSubstr (" code=TApplicationException message=\"unknown method"));
-  EXPECT_THAT (lines[1], StartsWith ("info request_failed method=Test:hold peer=127.0.0.1:"));
-  EXPECT_THAT (lines[1], HasSubstr (" code=UNAVAILABLE message=ends"));
-  EXPECT_EQ (Count ("requests_total", "Test:echo"), 5);
-  EXPECT_EQ (Count ("requests_total", "Test:hold"), 1);
-  EXPECT_EQ (Count ("requests_failed_total", "UNAVAILABLE"), 1);
-  EXPECT_EQ (Count ("requests_failed_total", "TApplicationException"), 1);
-  EXPECT_EQ (Count ("requests_failed_total", "INTERNAL"), -1) << "there is no such number yet";
-  EXPECT_EQ (Count ("requests_total", "unknown"), 1);
-}
-
 // The server has not failed, and no client waits for the reply.
 TEST_F (TraceTest, CancelledCallsAreCountedAndNoLines)
 {

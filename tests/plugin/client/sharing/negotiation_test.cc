@@ -207,19 +207,6 @@ TEST_F (Negotiation, ADeadlineHoldsMeanwhile)
   EXPECT_EQ (n_questions (), 1);
 }
 
-TEST_F (Negotiation, CancellingEndsTheWait)
-{
-  Outcome outcome;
-
-  server_.serve["Node:describe"] = [] (Connection &, const ReceivedCall &) {};
-  push_large (&outcome);
-  Connection connection = server_.listener.accept ();
-  server_.serve_until (connection, "Node:describe", 1);
-  tps_client_cancel (client_);
-  outcome.wait ();
-  EXPECT_EQ (outcome.code (), TPS_ERROR_ABORTED) << outcome.text ();
-}
-
 TEST_F (Negotiation, APeerWithoutTheServiceIsNotAskedAgain)
 {
   Outcome first;

@@ -52,19 +52,6 @@ TEST_F (TlsTest, LargeRequestsOfAPeerThatDoesNotRead)
     EXPECT_THAT (peer.ReceiveFrame (), HasSubstr (std::string (3 << 20, 'm')));
 }
 
-TEST_F (TlsTest, ManySmallCallsInFewRecords)
-{
-  TlsPeer peer (tcp_);
-  std::string bytes;
-  ASSERT_TRUE (peer.ShakeHands ());
-  for (int i = 0; i < 3000; i++)
-    bytes += EchoBytes (i);
-  std::thread sender ([&] { EXPECT_TRUE (peer.Send (bytes)); });
-  sender.join ();
-  for (int i = 0; i < 3000; i++)
-    ASSERT_NE (peer.ReceiveFrame (), "") << i;
-}
-
 TEST_F (TlsTest, PlainClientsAndUnixSocketsAreServedBesides)
 {
   EXPECT_EQ (IntResult (RawClient (tcp_).Call ("Test:echo", IntField (3))), 3);
