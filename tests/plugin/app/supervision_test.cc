@@ -75,12 +75,6 @@ private:
   }
 };
 
-TEST_F (SupervisionTest, IsReadyAtOnceWithoutADataDirectory)
-{
-  Begin ();
-  EXPECT_THAT (Turn (5000), ElementsAre ("READY=1\nSTATUS=Serving on 127.0.0.1:9090"));
-}
-
 TEST_F (SupervisionTest, IsReadyWhenTheLogHasBeenApplied)
 {
   Begin ();

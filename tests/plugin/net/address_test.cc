@@ -86,15 +86,6 @@ FreshPath (const char *name)
   return path;
 }
 
-TEST (Address, TakesHostAndPort)
-{
-  EXPECT_EQ (Normalized ("127.0.0.1:9090"), "127.0.0.1:9090");
-  EXPECT_EQ (Normalized ("example.org:0"), "example.org:0");
-  EXPECT_EQ (Normalized (":65535"), "127.0.0.1:65535");
-  EXPECT_EQ (Normalized ("[::1]:80"), "[::1]:80");
-  EXPECT_EQ (Normalized ("unix:/run/a.sock"), "unix:/run/a.sock");
-}
-
 TEST (Address, RefusesBadAddressesWithTheReason)
 {
   EXPECT_THAT (Normalized ("localhost"), testing::HasSubstr ("there is no port"));

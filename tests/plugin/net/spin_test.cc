@@ -202,17 +202,6 @@ TEST (SpinTest, TakesTheBudgetThatItIsGiven)
   EXPECT_EQ (tps_spin_choose_budget ("-1", 40), 40000);
 }
 
-TEST (SpinnersTest, AreAsManyAsTheLimit)
-{
-  for (guint limit : { 0u, 1u, 3u, 32u })
-    {
-      g_autoptr (TpsSpinners) spinners = tps_spinners_new (limit);
-      for (guint i = 0; i < limit; i++)
-        EXPECT_TRUE (tps_spinners_enter (spinners));
-      EXPECT_FALSE (tps_spinners_enter (spinners)) << limit;
-    }
-}
-
 TEST (SpinnersTest, NeverExceedTheLimit)
 {
   g_autoptr (TpsSpinners) spinners = tps_spinners_new (3);

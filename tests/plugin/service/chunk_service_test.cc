@@ -444,10 +444,5 @@ TEST_F (ChunkService, aRefusalOfRowsThrottlesTheConnection)
   EXPECT_EQ (n_calls, 2);
 }
 
-TEST_F (ChunkService, endingAMissingTransferSucceedsAtOnce)
-{
-  EXPECT_TRUE (is_fine (end ("t")));
-}
-
 } // namespace
 } // namespace thriftps

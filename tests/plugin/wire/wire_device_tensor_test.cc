@@ -47,26 +47,6 @@ protected:
   std::vector<float> values_;
 };
 
-TEST_F (DeviceTensor, comesByWayOfTheHost)
-{
-  for (gint64 n_elems : { 0, 1, 1000, 100000 })
-    {
-      make (n_elems);
-      WireMessage message ([&] (TpsWriter *out) {
-        tps_rpc_write_result (&tps_average_gradient_rpc, out, &gradient_);
-      });
-      g_auto (TpsGradient) got = {};
-      TpsWireType type;
-      TpsReader *in = message.result (&type);
-
-      ASSERT_TRUE (tps_rpc_read_result (&tps_average_gradient_rpc, in, type, &got, nullptr));
-      EXPECT_EQ (tps_device_memory_of_tensor (&got.dense), nullptr);
-      ASSERT_EQ (got.dense.shape.dims[0], n_elems);
-      EXPECT_TRUE (
-          std::equal (values_.begin (), values_.end (), (float *) tps_tensor_data (&got.dense)));
-    }
-}
-
 TEST_F (DeviceTensor, thatIsLostLeavesNoMessageToSend)
 {
   g_autoptr (TpsWriter) out = tps_writer_new (TPS_PROTOCOL_BINARY, TRUE);

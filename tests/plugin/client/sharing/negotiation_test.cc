@@ -207,20 +207,6 @@ TEST_F (Negotiation, ADeadlineHoldsMeanwhile)
   EXPECT_EQ (n_questions (), 1);
 }
 
-TEST_F (Negotiation, APeerWithoutTheServiceIsNotAskedAgain)
-{
-  Outcome first;
-
-  server_.serve["Node:describe"] = [] (Connection &connection, const ReceivedCall &call) {
-    connection.send (application_exception ("describe", call.seqid, 1, "no such method"));
-  };
-  push_large (&first);
-  Connection connection = server_.listener.accept ();
-  answer_push (connection, &first);
-  push_and_expect_frame (connection);
-  EXPECT_EQ (n_questions (), 1);
-}
-
 /* The failures are errors and replies that cannot be decoded. */
 TEST_F (Negotiation, AFailureIsNotRemembered)
 {

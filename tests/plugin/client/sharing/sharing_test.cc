@@ -29,21 +29,6 @@ TEST_F (Sharing, TheSecondTensorIsASlice)
   EXPECT_EQ (server_.n_calls["Node:describe"], 1);
 }
 
-TEST_F (Sharing, SmallTensorsAskForNothing)
-{
-  std::vector<float> small (1000, 1);
-  TensorOutcome outcome;
-
-  push_tensor (&outcome, &small);
-  Connection connection = server_.listener.accept ();
-  ReceivedCall call = connection.read_call ();
-  EXPECT_EQ (call.name, "Calculator:push");
-  connection.send (reply ("push", call.seqid, ""));
-  outcome.outcome.wait ();
-  g_clear_pointer (&client_, tps_client_free);
-  EXPECT_TRUE (connection.is_closed_by_peer ());
-}
-
 TEST_F (Sharing, NotWhereItIsSwitchedOff)
 {
   g_clear_pointer (&client_, tps_client_free);

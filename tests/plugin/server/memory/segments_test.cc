@@ -25,18 +25,6 @@ namespace {
 
 constexpr gsize kMiB = 1 << 20;
 
-TEST (Offer, IsTheLimitOfAConnectionOverUnixSocketsAndZeroOverTcp)
-{
-  TpsServerOptions options = {};
-  options.max_shared_bytes = 5 * kMiB;
-  PluginServer server (options);
-  SharedClient local (server.Unix ());
-  SharedClient remote (server.Tcp ());
-
-  EXPECT_EQ (local.Offered (), gint64 { 5 * kMiB });
-  EXPECT_EQ (remote.Offered (), 0);
-}
-
 TEST (Offer, IsRefusedOverTcpByAllMethodsWithTheReason)
 {
   PluginServer server;
