@@ -9,8 +9,6 @@
 
 #include "runtime/device/dense.h"
 
-G_BEGIN_DECLS
-
 /* Creates a handle that enqueues on `stream`, owned by the caller. Its device must be the current
  * one. Errors (NULL): RESOURCE_EXHAUSTED; DEVICE_LOST, also if a library is missing, which the
  * message names. */
@@ -21,5 +19,3 @@ void tps_cuda_blas_handle_free (cublasHandle_t handle);
 /* Implements the gemm slot of the backend; m, n and k must be > 0. Errors: RESOURCE_EXHAUSTED,
  * DEVICE_LOST. */
 gboolean tps_cuda_blas_gemm (cublasHandle_t handle, const TpsGemm *gemm, GError **error);
-
-G_END_DECLS

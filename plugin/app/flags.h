@@ -9,8 +9,6 @@
 #include "plugin/tracing/tracer.h"
 #include "runtime/base/options.h"
 
-G_BEGIN_DECLS
-
 typedef enum
 {
   TPS_TLS_OFF,
@@ -76,5 +74,3 @@ void tps_server_flags_clear (TpsServerFlags *flags);
 const TpsOption *tps_server_flags_get_options (void);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsServerFlags, tps_server_flags_clear)
-
-G_END_DECLS

@@ -9,8 +9,6 @@
 #include "plugin/app/flags.h"
 #include "plugin/plugin.h"
 
-G_BEGIN_DECLS
-
 /* The program, and the service that it adds to those of the plugin. */
 typedef struct
 {
@@ -23,5 +21,3 @@ typedef struct
 
 /* The body of main(). `argv` ends with NULL; `addition` must be static. Returns the exit code. */
 int tps_server_main (char **argv, const TpsServerAddition *addition);
-
-G_END_DECLS

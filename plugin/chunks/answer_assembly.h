@@ -8,8 +8,6 @@
 #include "plugin/frame/message.h"
 #include "plugin/wire/wire_chunks.h"
 
-G_BEGIN_DECLS
-
 #define TPS_ASSEMBLY_WINDOW 4
 
 typedef struct TpsAssembly TpsAssembly;
@@ -44,5 +42,3 @@ gint32 tps_assembly_get_n_received (const TpsAssembly *assembly);
 
 /* Returns the complete reply, which the caller owns; NULL if chunks are missing. */
 TpsMessage *tps_assembly_take (TpsAssembly *assembly);
-
-G_END_DECLS

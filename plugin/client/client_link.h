@@ -32,8 +32,6 @@
 #include "plugin/tracing/trace_context.h"
 #include "runtime/base/sync.h"
 
-G_BEGIN_DECLS
-
 #define TPS_CLIENT_NEVER G_MAXINT64
 #define TPS_CALL_TABLE_LISTS 256
 
@@ -281,5 +279,3 @@ void tps_client_link_unref (TpsClientLink *link);
 void tps_client_lose_link (TpsClient *client, TpsClientLink *link, const GError *why);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsClientLink, tps_client_link_unref)
-
-G_END_DECLS

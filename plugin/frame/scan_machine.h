@@ -23,8 +23,6 @@
 
 #include "plugin/frame/scan.h"
 
-G_BEGIN_DECLS
-
 /* FIRST_LEVELS is the number of levels in the scanner itself. MAX_ODD_IDS limits the field ids of a
  * struct that are outside [0, 255]; no service of this project has such ids. */
 #define TPS_SCAN_FIRST_LEVELS 6
@@ -214,5 +212,3 @@ void tps_scan_begin_message (TpsScanner *scanner);
 /* Steps that do not depend on the protocol. */
 TpsScanStep tps_scan_step_name (TpsScanner *scanner, TpsScanInput *in);
 TpsScanStep tps_scan_step_raw (TpsScanner *scanner, TpsScanInput *in);
-
-G_END_DECLS

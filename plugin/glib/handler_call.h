@@ -23,8 +23,6 @@
 #include "plugin/host/library.h"
 #include "plugin/host/processor.h"
 
-G_BEGIN_DECLS
-
 #include "tps_wire_node_types.h"
 #include "tps_wire_tensor_types.h"
 
@@ -87,5 +85,3 @@ typedef struct
 extern const TpsHandlerService tps_handler_services[];
 extern const TpsGetType tps_handler_wire_types[];
 extern const guint tps_handler_n_wire_types;
-
-G_END_DECLS

@@ -11,10 +11,6 @@
 
 #include "plugin/glib/handler_call.h"
 
-G_BEGIN_DECLS
-
 /* Returns the subclass of the service's generated processor, and registers it at the first call.
  * Thread: one. */
 GType tps_handler_processor_get_type (const TpsHandlerService *service);
-
-G_END_DECLS

@@ -18,8 +18,6 @@
 
 #include "plugin/service/call.h"
 
-G_BEGIN_DECLS
-
 typedef struct TpsHostService TpsHostService;
 
 /* Creates a service, which the caller owns. Copies `name` and takes a reference to `processor`,
@@ -31,5 +29,3 @@ void tps_host_service_free (TpsHostService *service);
 TpsService tps_host_service_get (TpsHostService *service);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsHostService, tps_host_service_free)
-
-G_END_DECLS

@@ -21,8 +21,6 @@
 #include "plugin/host/stream.h"
 #include "plugin/service/dispatch.h"
 
-G_BEGIN_DECLS
-
 #define TPS_TYPE_PROCESSOR (tps_processor_get_type ())
 #define TPS_PROCESSOR(obj) (G_TYPE_CHECK_INSTANCE_CAST ((obj), TPS_TYPE_PROCESSOR, TpsProcessor))
 #define TPS_IS_PROCESSOR(obj) (G_TYPE_CHECK_INSTANCE_TYPE ((obj), TPS_TYPE_PROCESSOR))
@@ -47,5 +45,3 @@ TpsMessage *tps_processor_receive (TpsProcessor *processor, ThriftProtocol *in, 
  * finished reply in the same form, which the caller owns; NULL for a oneway call. May block as
  * process() does. Thread: any. */
 TpsWriter *tps_processor_call (TpsProcessor *processor, TpsMessage *message);
-
-G_END_DECLS

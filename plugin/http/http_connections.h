@@ -24,8 +24,6 @@
 #include "runtime/base/budget.h"
 #include "runtime/base/counters.h"
 
-G_BEGIN_DECLS
-
 typedef struct TpsHttpConnections TpsHttpConnections;
 typedef struct TpsHttpConnection TpsHttpConnection;
 
@@ -87,5 +85,3 @@ gboolean tps_http_connection_become_stream (TpsHttpConnection *connection);
 
 /* Shuts down the connection, even in the middle of a message. libsoup frees it later. */
 void tps_http_connection_cut (TpsHttpConnection *connection);
-
-G_END_DECLS

@@ -8,8 +8,6 @@
 #include "plugin/http/http.h"
 #include "plugin/http/http_connections.h"
 
-G_BEGIN_DECLS
-
 /* The rules for all requests. All members are borrowed. */
 typedef struct
 {
@@ -29,5 +27,3 @@ SoupServerMessage *tps_http_request_get_message (TpsHttpRequest *request);
 
 /* Records that the handler has begun a response on the message without tps_http_request_reply(). */
 void tps_http_request_set_answered (TpsHttpRequest *request);
-
-G_END_DECLS

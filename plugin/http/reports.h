@@ -9,8 +9,6 @@
 #include "plugin/http/http_connections.h"
 #include "runtime/base/counters.h"
 
-G_BEGIN_DECLS
-
 /* -- numbers in a reading -- */
 
 /* Access to the numbers in a reading of the server's counters, by the names of their families. */
@@ -95,5 +93,3 @@ typedef struct
 
 /* Returns the current state of all rounds. The caller owns the result (g_free()). */
 TpsRoundsReport *tps_reports_get_rounds (const TpsReports *reports);
-
-G_END_DECLS

@@ -7,8 +7,6 @@
 
 #include "plugin/server/session.h"
 
-G_BEGIN_DECLS
-
 typedef struct TpsAcceptor TpsAcceptor;
 
 /* Creates an acceptor without sockets, owned by the caller. */
@@ -39,5 +37,3 @@ gboolean tps_acceptor_start (TpsAcceptor *acceptor, TpsIoThread *io, guint n_io,
 /* Stops accepting connections and closes all sockets: no session begins after this call. Removes
  * the files of Unix sockets that tps_acceptor_listen() created. Must not be called on a loop. */
 void tps_acceptor_stop (TpsAcceptor *acceptor);
-
-G_END_DECLS

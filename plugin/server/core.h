@@ -20,8 +20,6 @@
 #include "runtime/server/budgets.h"
 #include "runtime/server/quota/quotas.h"
 
-G_BEGIN_DECLS
-
 typedef struct
 {
   gsize max_frame_bytes;
@@ -122,5 +120,3 @@ void tps_session_list_remove (TpsSessionList *list, guint64 id);
  * exceed a few hundred. */
 guint tps_session_list_ref_next (TpsSessionList *list, guint64 after, gpointer *sessions,
                                  guint n_max, void (*ref) (gpointer session));
-
-G_END_DECLS

@@ -9,8 +9,6 @@
 #include "runtime/base/fault.h"
 #include "runtime/base/worker_pool.h"
 
-G_BEGIN_DECLS
-
 /* Receives a message. Takes over `message`. */
 typedef void (*TpsMessageEvent) (TpsConnection *connection, TpsMessage *message, gpointer data);
 
@@ -25,5 +23,3 @@ void tps_message_faults_receive (TpsFaultPlan *plan, TpsConnection *connection, 
  * delayed reply, which later replies may overtake. */
 void tps_message_faults_send (TpsFaultPlan *plan, TpsConnection *connection, const gchar *name,
                               TpsWriter *reply, TpsWorkerPool *workers);
-
-G_END_DECLS

@@ -10,8 +10,6 @@
 #include "plugin/server/connection_info.h"
 #include "plugin/server/core.h"
 
-G_BEGIN_DECLS
-
 typedef struct TpsSession TpsSession;
 
 /* One loop and the sessions on it. */
@@ -40,5 +38,3 @@ void tps_session_describe (TpsSession *session, gint64 now_ns, TpsConnectionInfo
 void tps_session_check_progress (TpsSession *session, gint64 now_ns);
 void tps_session_close_when_sent (TpsSession *session);
 void tps_session_close (TpsSession *session);
-
-G_END_DECLS

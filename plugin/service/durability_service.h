@@ -7,9 +7,5 @@
 #include "plugin/service/call.h"
 #include "runtime/server/durable/durable.h"
 
-G_BEGIN_DECLS
-
 /* Returns the service for a dispatcher. `durable` is borrowed and must outlive the server. */
 TpsService tps_durability_service (TpsDurable *durable);
-
-G_END_DECLS

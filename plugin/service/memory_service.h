@@ -9,9 +9,5 @@
 
 #include "plugin/service/call.h"
 
-G_BEGIN_DECLS
-
 /* Returns the service for a dispatcher. */
 TpsService tps_memory_service (void);
-
-G_END_DECLS

@@ -8,9 +8,5 @@
 
 #include "plugin/service/call.h"
 
-G_BEGIN_DECLS
-
 /* Returns the service for a dispatcher. */
 TpsService tps_session_service (void);
-
-G_END_DECLS

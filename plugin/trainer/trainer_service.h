@@ -8,9 +8,5 @@
 
 #include "runtime/trainer/pass/trainer.h"
 
-G_BEGIN_DECLS
-
 /* Returns the service for tps_plugin_add_service(), which takes over `trainer`. */
 TpsService tps_trainer_service (TpsTrainer *trainer);
-
-G_END_DECLS

@@ -6,9 +6,5 @@
 
 #include "plugin/wire/rpc.h"
 
-G_BEGIN_DECLS
-
 /* All methods, ended by NULL. */
 extern const TpsRpc *const tps_contract[];
-
-G_END_DECLS

@@ -7,8 +7,6 @@
 #include "plugin/wire/value_kinds.h"
 #include "runtime/tensor/train_plan.h"
 
-G_BEGIN_DECLS
-
 extern const TpsField tps_train_status_fields[]; /* generated */
 
 extern const TpsValueKind tps_kind_timeout;      /* gint64, in nanoseconds; on the wire in ms */
@@ -28,5 +26,3 @@ typedef struct
 gboolean tps_read_train_status (TpsReader *in, const TpsFieldPath *path, gpointer target,
                                 GError **error);
 void tps_write_train_status (TpsWriter *out, gconstpointer source);
-
-G_END_DECLS

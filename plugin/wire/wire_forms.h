@@ -10,8 +10,6 @@
 #include "runtime/embedding/table_spec.h"
 #include "runtime/tensor/tensor.h"
 
-G_BEGIN_DECLS
-
 /* The generated tables of fields. */
 extern const TpsField tps_gradient_fields[], tps_metric_summary_fields[], tps_model_fields[];
 extern const TpsField tps_service_error_fields[], tps_shared_slice_fields[];
@@ -112,5 +110,3 @@ extern const TpsValueKind tps_kind_samples; /* the whole TpsMetricSummary */
 gboolean tps_read_metric_summary (TpsReader *in, const TpsFieldPath *path, gpointer object,
                                   GError **error);
 void tps_metric_summary_free_value (gpointer summary);
-
-G_END_DECLS

@@ -9,8 +9,6 @@
 
 #include <glib.h>
 
-G_BEGIN_DECLS
-
 typedef struct TpsAnswer TpsAnswer;
 
 /* Answers a call, once, and may free it. */
@@ -39,5 +37,3 @@ void tps_answers_give (TpsAnswers *answers);
 
 /* As tps_answers_give(), for a single answer. */
 void tps_answer_give (TpsAnswer *answer, TpsGiveAnswer give);
-
-G_END_DECLS

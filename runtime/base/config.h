@@ -8,8 +8,6 @@
 
 #include <glib.h>
 
-G_BEGIN_DECLS
-
 /* In the caller's storage; borrows the dictionary. Reads after an error have no effect and return
  * FALSE. */
 typedef struct
@@ -42,5 +40,3 @@ gboolean tps_config_has (const TpsConfig *config, const gchar *key);
 /* Returns TRUE if every entry of the dictionary was read. Errors: INVALID_ARGUMENT, which lists
  * unknown keys. */
 gboolean tps_config_finish (TpsConfig *config);
-
-G_END_DECLS

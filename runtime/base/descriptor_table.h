@@ -11,8 +11,6 @@
 
 #include <glib.h>
 
-G_BEGIN_DECLS
-
 /* The uses of descriptors that peers can cause, from the largest reserve to the smallest. The
  * reserve of HTTP lets an operator look at a server whose connections are all taken. */
 typedef enum
@@ -36,5 +34,3 @@ void tps_descriptor_table_enlarge (gsize n_descriptors);
 /* Returns TRUE if `fd`, which the kernel has just assigned, leaves the reserve of others alone. If
  * not, the caller must close it and refuse the peer. Thread: any. */
 gboolean tps_descriptor_table_may_keep (gint fd, TpsDescriptorUse use);
-
-G_END_DECLS

@@ -8,8 +8,6 @@
 
 #include <glib.h>
 
-G_BEGIN_DECLS
-
 /* Appends a zeroed element of `elem_size` bytes and returns its address. `*elems` is NULL while
  * `*n_elems` is 0; the caller must g_free() it. Errors: RESOURCE_EXHAUSTED, without a change. */
 gpointer tps_growing_array_add (gpointer *elems, guint *n_elems, gsize elem_size, GError **error);
@@ -22,5 +20,3 @@ gboolean tps_growing_array_make_room (gpointer *elems, guint *n_room, guint n_el
 /* Sets the length of `*bytes`, which the call may replace by a new array; additional bytes are
  * undefined. Returns FALSE if there is no memory; length and contents do not change then. */
 gboolean tps_byte_array_try_set_size (GByteArray **bytes, guint n_bytes);
-
-G_END_DECLS

@@ -19,8 +19,6 @@
 #include <glib.h>
 #include <pthread.h>
 
-G_BEGIN_DECLS
-
 #define TPS_MAGAZINE_OBJECTS 32
 #define TPS_DEPOT_OBJECTS 128
 
@@ -53,5 +51,3 @@ gpointer tps_magazine_take (TpsMagazine *magazine, TpsDepot *depot);
 
 /* Takes ownership of `object`, and keeps or destroys it. */
 void tps_magazine_put (TpsMagazine *magazine, TpsDepot *depot, gpointer object);
-
-G_END_DECLS

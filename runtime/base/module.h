@@ -7,8 +7,6 @@
 
 #include <glib.h>
 
-G_BEGIN_DECLS
-
 /* Returns the possible paths of our library `file_name`, in order, owned by the caller. If the
  * environment variable `variable` is not empty, its value is the only path ("none": no path).
  * Otherwise they are existing files relative to the folder of the program and of the library that
@@ -23,5 +21,3 @@ void *tps_module_open (const gchar *const *paths, GString *reasons);
 /* Stores the address of the function `name` in `*function`, a function pointer of `n_bytes`.
  * Returns FALSE, and stores NULL, if the library has no such function. Thread: any. */
 gboolean tps_module_find (void *module, const gchar *name, gpointer function, gsize n_bytes);
-
-G_END_DECLS

@@ -4,10 +4,6 @@
 
 #include <glib.h>
 
-G_BEGIN_DECLS
-
 /* A GHashFunc for NUL-terminated names, for hash tables that every call searches: a quarter of the
  * time of g_str_hash() for 25 bytes. Equal names have equal hashes within one process only. */
 guint tps_name_hash (gconstpointer name);
-
-G_END_DECLS

@@ -19,8 +19,6 @@
 #include <glib.h>
 #include <stddef.h>
 
-G_BEGIN_DECLS
-
 /* The type of the text, and of the field at `offset`. */
 typedef enum
 {
@@ -103,5 +101,3 @@ gchar *tps_options_to_help (const TpsOption *options);
 gchar *tps_options_to_markdown (const TpsOption *options);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsArguments, tps_arguments_free)
-
-G_END_DECLS

@@ -6,8 +6,6 @@
 
 #include "runtime/base/worker_pool.h"
 
-G_BEGIN_DECLS
-
 typedef void (*TpsPartFunc) (gpointer user_data, gsize part);
 
 /* Runs parts 0 … n_parts - 1, in any order, and returns when all are complete. The calling thread
@@ -40,5 +38,3 @@ guint tps_block_work_get_n_threads (TpsWorkerPool *pool, guint n_blocks, guint b
 /* Runs `work`, which is copied, on the calling thread and on idle workers of `pool`. Returns when
  * no range is left; other threads may still run the last ranges then. Thread: any. */
 void tps_block_work_run (TpsWorkerPool *pool, const TpsBlockWork *work);
-
-G_END_DECLS

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <thriftps/error.h>
 
-G_BEGIN_DECLS
-
 /* Copies a struct of a program, which may have fewer fields. Aborts if it has more, because a field
  * that is unknown here must not be ignored. */
 static inline void
@@ -24,5 +22,3 @@ tps_sized_copy (gpointer to, gsize n_bytes, gconstpointer from)
 
 /* As above, for the variable `to`. */
 #define TPS_SIZED_COPY(to, from) tps_sized_copy (&(to), sizeof (to), from)
-
-G_END_DECLS

@@ -7,8 +7,6 @@
 
 #include "runtime/base/sync.h"
 
-G_BEGIN_DECLS
-
 /* Starts a thread that runs `func (data)`, and sets `thread`, which the caller must join. The
  * system shows the first 15 bytes of `name`. Errors: RESOURCE_EXHAUSTED. Thread: any. */
 gboolean tps_thread_start (TpsThread *thread, const gchar *name, void *(*func) (void *),
@@ -17,5 +15,3 @@ gboolean tps_thread_start (TpsThread *thread, const gchar *name, void *(*func) (
 /* Starts a thread that is not joined. Otherwise like tps_thread_start(). */
 gboolean tps_thread_start_detached (const gchar *name, void *(*func) (void *), gpointer data,
                                     GError **error);
-
-G_END_DECLS

@@ -11,8 +11,6 @@
 #include "runtime/base/sync.h"
 #include "runtime/base/worker_pool.h"
 
-G_BEGIN_DECLS
-
 typedef struct
 {
   TpsMutex lock; /* guards the service's state and everything below */
@@ -60,5 +58,3 @@ void tps_shell_shut_down (TpsShell *shell);
 /* Waits until no job is pending and `expire` does not run. Must be called after
  * tps_shell_shut_down(), without the lock, and not from a job. */
 void tps_shell_drain (TpsShell *shell);
-
-G_END_DECLS

@@ -8,8 +8,6 @@
 #include "plugin/client/client.h"
 #include "runtime/base/sync.h"
 
-G_BEGIN_DECLS
-
 typedef struct
 {
   guint n_servers;
@@ -68,5 +66,3 @@ gboolean tps_servers_call_sync (TpsServers *servers, const TpsRpc *rpc,
  * the push, if any did. */
 GError *tps_servers_dup_error (const TpsServers *servers, const TpsServerRequest *requests,
                                guint n_requests, GError *const *errors, gboolean is_push);
-
-G_END_DECLS

@@ -6,9 +6,5 @@
 
 #include "plugin/http/console/console_files.h"
 
-G_BEGIN_DECLS
-
 extern const TpsConsoleFile tps_console_embedded[]; /* sorted by path */
 extern const gsize tps_n_console_embedded;
-
-G_END_DECLS

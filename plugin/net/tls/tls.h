@@ -7,8 +7,6 @@
 #include <openssl/ssl.h>
 #include <thriftps/access.h>
 
-G_BEGIN_DECLS
-
 #define TPS_TLS_RECORD_BYTES ((gsize) SSL3_RT_MAX_PLAIN_LENGTH)
 
 /* Returns a new OpenSSL connection that uses the last contents of the files. The caller owns it.
@@ -22,5 +20,3 @@ gboolean tps_tls_has_authorities (const TpsTls *tls);
 /* Returns the reason why the last call to OpenSSL on this thread failed, as static text, and clears
  * the thread's error queue. */
 const gchar *tps_tls_take_reason (void);
-
-G_END_DECLS

@@ -9,8 +9,6 @@
 
 #include "plugin/python/native/native.h"
 
-G_BEGIN_DECLS
-
 struct TpsPythonCall
 {
   TpsPythonReply reply; /* written before the call ends */
@@ -52,5 +50,3 @@ void tps_python_call_set_model (TpsPythonCall *call, const TpsModelVersion *mode
 
 /* Returns the monotonic deadline of a timeout that begins now. */
 gint64 tps_python_deadline (gint64 timeout_ns);
-
-G_END_DECLS

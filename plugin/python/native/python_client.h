@@ -6,8 +6,6 @@
 
 #include "plugin/python/native/python_call.h"
 
-G_BEGIN_DECLS
-
 /* Sends a call and returns it, owned by the caller. The arguments are copied, and their contents
  * taken. Memory that they borrow stays borrowed until the call has ended. */
 TpsPythonCall *tps_python_request_send (TpsClient *client, const TpsRpc *rpc,
@@ -16,5 +14,3 @@ TpsPythonCall *tps_python_request_send (TpsClient *client, const TpsRpc *rpc,
 /* Returns a call that has ended with an error of its arguments, and frees their contents. Takes
  * over `error_taken`. */
 TpsPythonCall *tps_python_refuse (const TpsRpc *rpc, gpointer arguments, GError *error_taken);
-
-G_END_DECLS

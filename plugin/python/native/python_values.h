@@ -8,8 +8,6 @@
 #include "plugin/python/native/native.h"
 #include "plugin/wire/wire_embedding_table.h"
 
-G_BEGIN_DECLS
-
 /* Initialize a tensor, and arrays of tensors with and without names. The caller must clear them. */
 void tps_python_borrow (TpsTensor *tensor, const TpsTensorView *view);
 TpsTensorList tps_python_borrow_list (const TpsTensorView *views, guint n_views);
@@ -28,5 +26,3 @@ gboolean tps_python_tables_to_specs (const TpsRemoteTable *tables, guint n_table
  * the caller. `*tls` stays NULL if `files` is NULL, or after an error. Errors: those of
  * tps_tls_new(). */
 gboolean tps_python_read_tls (const TpsPythonTls *files, TpsTls **tls, GError **error);
-
-G_END_DECLS

@@ -6,9 +6,5 @@
 
 #include "runtime/device/backend.h"
 
-G_BEGIN_DECLS
-
 /* Returns the CPU device, which lives as long as the process. Thread: any. */
 TpsDevice *tps_cpu_device_get (void);
-
-G_END_DECLS

@@ -14,8 +14,6 @@
 #include "runtime/server/log/disk.h"
 #include "runtime/server/log/log_format.h"
 
-G_BEGIN_DECLS
-
 #define TPS_DATA_FOLDER_FORMAT "FORMAT"
 
 /* Read-only for users. */
@@ -61,5 +59,3 @@ gboolean tps_data_folder_raise (TpsDataFolder *folder, gint64 lsn, gint64 snapsh
 gboolean tps_data_folder_lower (TpsDataFolder *folder, gint64 lsn, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDataFolder, tps_data_folder_close)
-
-G_END_DECLS

@@ -8,8 +8,6 @@
 
 #include "runtime/server/durable/durable.h"
 
-G_BEGIN_DECLS
-
 typedef struct
 {
   TpsLog *log;
@@ -49,5 +47,3 @@ gboolean tps_recovery_run (TpsRecovery *recovery, GError **error);
 /* Returns an estimate of the remaining milliseconds at the present rate; -1 = not known yet.
  * Thread: any. */
 gint64 tps_recovery_estimate_ms (TpsRecovery *recovery, gint64 now_ns);
-
-G_END_DECLS

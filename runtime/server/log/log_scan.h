@@ -18,8 +18,6 @@
 #include "runtime/server/log/log_format.h"
 #include "runtime/server/log/read_ahead.h"
 
-G_BEGIN_DECLS
-
 /* ---- one segment ----------------------------------------------------------------------------- */
 
 typedef enum
@@ -143,5 +141,3 @@ gboolean tps_log_scan_refresh (TpsLogScan *scan, GError **error);
 /* Returns the number of the segment with the record of `lsn`; 0: the record is older than all
  * segments. `segments` must be an array of TpsSegmentInfo. */
 guint64 tps_log_scan_find (const GArray *segments, gint64 lsn);
-
-G_END_DECLS

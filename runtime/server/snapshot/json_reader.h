@@ -20,8 +20,6 @@
 
 #include <glib.h>
 
-G_BEGIN_DECLS
-
 /* The maximum nesting of values. */
 #define TPS_JSON_MAX_DEPTH 32
 
@@ -68,5 +66,3 @@ void tps_json_append_string (GString *json, const gchar *text);
 /* Appends a number, which must not be NAN, such that a reader gets the same bits. Infinity is
  * 1e999, which other readers also read as infinity. */
 void tps_json_append_double (GString *json, gdouble value);
-
-G_END_DECLS

@@ -11,8 +11,6 @@
 #include "runtime/server/log/disk.h"
 #include "runtime/server/tables/host/table.h"
 
-G_BEGIN_DECLS
-
 #define TPS_MANIFEST_NAME "manifest.json"
 #define TPS_MANIFEST_VERSION 2
 
@@ -112,5 +110,3 @@ gboolean tps_manifest_read (TpsManifest *manifest, TpsDisk *disk, const gchar *f
                             GError **error);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsManifest, tps_manifest_clear)
-
-G_END_DECLS

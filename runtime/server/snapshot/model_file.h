@@ -8,8 +8,6 @@
 #include "runtime/server/model/model_capture.h"
 #include "runtime/server/snapshot/snapshot_io.h"
 
-G_BEGIN_DECLS
-
 /* Writes the files of `capture` to `folder`, and fills in `model` except for the push ids. Errors:
  * those of the disk, ABORTED (cancelled). */
 gboolean tps_model_files_write (const TpsModelCapture *capture, TpsDisk *disk, const gchar *folder,
@@ -20,5 +18,3 @@ gboolean tps_model_files_write (const TpsModelCapture *capture, TpsDisk *disk, c
 gboolean tps_model_files_read (TpsModelCapture *capture, TpsDisk *disk, const gchar *folder,
                                const TpsManifestModel *model, TpsSnapshotPace *pace,
                                GError **error);
-
-G_END_DECLS

@@ -6,8 +6,6 @@
 
 #include "runtime/server/snapshot/safetensors.h"
 
-G_BEGIN_DECLS
-
 /* The number of bytes that contain the length of the header. */
 #define TPS_NPY_PREFIX_BYTES 12
 
@@ -19,5 +17,3 @@ gint64 tps_npy_get_data_begin (const guint8 *prefix);
  * dims. FALSE: the file does not consist of little-endian floating-point numbers in C order, with
  * at most TPS_TENSOR_MAX_DIMS dimensions. */
 gboolean tps_npy_parse (const gchar *text, gsize n_bytes, TpsSafetensor *tensor);
-
-G_END_DECLS

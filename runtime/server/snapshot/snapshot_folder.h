@@ -8,8 +8,6 @@
 #include "runtime/server/log/disk.h"
 #include "runtime/server/snapshot/snapshot.h"
 
-G_BEGIN_DECLS
-
 /* Sets `name` to that of the snapshot of `lsn`, such as "snapshot-00000000000000000042". get_lsn()
  * is the inverse; its `name` must be that of a snapshot. */
 void tps_snapshot_folder_name (gint64 lsn, gchar name[TPS_SNAPSHOT_MAX_NAME + 1]);
@@ -32,5 +30,3 @@ gboolean tps_snapshot_folder_delete_incomplete (TpsDisk *disk, const gchar *fold
  * folder "snapshots". The caller frees the result. Errors: NOT_FOUND (there is none), those of the
  * disk. */
 gchar *tps_snapshot_folder_locate (TpsDisk *disk, const gchar *path, GError **error);
-
-G_END_DECLS

@@ -9,8 +9,6 @@
 #include "runtime/server/snapshot/safetensors.h"
 #include "runtime/server/snapshot/snapshot.h"
 
-G_BEGIN_DECLS
-
 /* The progress of a snapshot. tps_snapshot_pace() must be called between two pieces of work. */
 typedef struct
 {
@@ -33,5 +31,3 @@ gboolean tps_snapshot_check_file (TpsSafetensorsReader *reader, const TpsManifes
  * `file`. The caller owns the reader. Errors: those of the disk, ABORTED. */
 TpsSafetensorsReader *tps_snapshot_open_file (TpsDisk *disk, const gchar *folder,
                                               const TpsManifestFile *file, GError **error);
-
-G_END_DECLS

@@ -8,8 +8,6 @@
 #include "runtime/embedding/table_spec.h"
 #include "runtime/server/snapshot/json_reader.h"
 
-G_BEGIN_DECLS
-
 /* Appends the specification as an object. */
 void tps_table_spec_append_json (GString *json, const TpsTableSpec *spec);
 /* Fills in `spec`, which must be all zero, from the next value. The caller must resolve `spec`. */
@@ -18,5 +16,3 @@ void tps_table_spec_read_json (TpsJsonReader *json, TpsTableSpec *spec);
 /* As the functions for tables, but for the specification of an optimizer. */
 void tps_optimizer_spec_append_json (GString *json, const TpsOptimizerSpec *spec);
 void tps_optimizer_spec_read_json (TpsJsonReader *json, TpsOptimizerSpec *spec);
-
-G_END_DECLS

@@ -9,8 +9,6 @@
 #include "runtime/server/snapshot/snapshot_io.h"
 #include "runtime/server/tables/table_snapshot.h"
 
-G_BEGIN_DECLS
-
 /* In the metadata of the file: the specification as JSON, and the number of steps. */
 #define TPS_TABLE_FILE_SPEC "thriftps_table"
 #define TPS_TABLE_FILE_STEPS "thriftps_n_steps"
@@ -40,5 +38,3 @@ gboolean tps_table_file_write (TpsTable *table, TpsDisk *disk, const gchar *path
  * same specification and be unfilled. Errors: those of the disk, ABORTED. */
 gboolean tps_table_file_read (TpsTable *table, TpsDisk *disk, const gchar *folder,
                               const TpsManifestTable *entry, TpsSnapshotPace *pace, GError **error);
-
-G_END_DECLS

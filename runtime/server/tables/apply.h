@@ -16,8 +16,6 @@
 #include "runtime/server/tables/host/table_step.h"
 #include "runtime/server/tables/table_calls.h"
 
-G_BEGIN_DECLS
-
 /* One gradient. A bag contributes to each of its rows: its gradient times the weight (SUM), or its
  * gradient divided by the number of ids (MEAN). */
 typedef struct
@@ -57,5 +55,3 @@ typedef struct TpsApply
   TpsCommandTable *tables; /* [n_steps] */
   gsize on_devices;        /* an offset in the scratch: TpsDeviceGradient [n_parts] */
 } TpsApply;
-
-G_END_DECLS

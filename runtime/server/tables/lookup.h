@@ -8,8 +8,6 @@
 #include "runtime/server/tables/host/scratch.h"
 #include "runtime/server/tables/table_calls.h"
 
-G_BEGIN_DECLS
-
 /* One query. Parts [first_part, first_part + n_parts) of the lookup are equal shares of its bags. A
  * query on a device has no parts. */
 typedef struct
@@ -37,5 +35,3 @@ typedef struct
   TpsDeviceQuery *on_devices; /* [n_queries] */
   TpsDeviceLookup *running;
 } TpsLookup;
-
-G_END_DECLS

@@ -9,8 +9,6 @@
 #include "runtime/server/tables/apply.h"
 #include "runtime/server/tables/lookup.h"
 
-G_BEGIN_DECLS
-
 struct TpsRowStore
 {
   guint number;                /* in tps_row_stores */
@@ -59,5 +57,3 @@ extern const TpsRowStore tps_rows_on_device;
  * so devices work while the host pools, and work on devices begins only when nothing else can fail.
  * Steps run in the opposite order, since only steps on devices can fail. */
 extern const TpsRowStore *const tps_row_stores[TPS_N_ROW_STORES];
-
-G_END_DECLS

@@ -8,8 +8,6 @@
 #include "runtime/server/tables/table_snapshot.h"
 #include "runtime/server/tables/table_store.h"
 
-G_BEGIN_DECLS
-
 #define TPS_N_ROW_STORES 2 /* see row_store.h */
 
 /* Returns a reference to the table, which the caller must release with tps_table_unref(). Errors:
@@ -60,5 +58,3 @@ gint64 tps_table_store_get_elapsed_ns (gint64 began_ns);
 /* Checks that `indices` is a vector of INT64. `what` names it in messages, such as "indices:
  * FLOAT32 [3], expected a vector of INT64". */
 gboolean tps_check_indices (TpsTensorView indices, const gchar *what, GError **error);
-
-G_END_DECLS

@@ -8,8 +8,6 @@
 #include "runtime/server/tables/host/table.h"
 #include "runtime/server/tables/table_store.h"
 
-G_BEGIN_DECLS
-
 /* Returns all tables in the order of their names, including tables of imports that have been
  * admitted, as an array of TpsTable that owns references. The caller owns the array. Thread:
  * any. */
@@ -72,5 +70,3 @@ void tps_table_store_end_import (TpsTableStore *store, const gchar *name, TpsTab
 /* Sets the LSN up to which the restored snapshot may contain effects of commands; 0 = no
  * snapshot was restored. It must be set before records are replayed. */
 void tps_table_store_set_snapshot_lsn (TpsTableStore *store, gint64 lsn);
-
-G_END_DECLS

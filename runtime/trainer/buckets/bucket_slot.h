@@ -13,8 +13,6 @@
 #include "runtime/trainer/compress/compression.h"
 #include "runtime/trainer/ports/hook.h"
 
-G_BEGIN_DECLS
-
 /* -- staged bucket -- */
 
 /* Moves a bucket in device memory to the host and back. Internal to this folder.
@@ -132,5 +130,3 @@ void tps_bucket_slot_zero_grad (TpsBucketSlot *slot);
 /* values -= learning_rate x average, enqueued on the model's stream. Does nothing without an
  * average. */
 void tps_bucket_slot_step_sgd (TpsBucketSlot *slot, gdouble learning_rate);
-
-G_END_DECLS

@@ -22,8 +22,6 @@
 
 #include "runtime/base/rng.h"
 
-G_BEGIN_DECLS
-
 #define TPS_BAG_BATCH_MAX_INDICES 50
 #define TPS_BAG_CLASSES 8
 
@@ -71,5 +69,3 @@ void tps_bag_batches_next (TpsBagBatches *batches, TpsBagBatch *batch);
 /* Finds a task by its name, "random" or "learnable". Errors: TPS_ERROR_INVALID_ARGUMENT; the
  * message lists the known names. */
 gboolean tps_bag_task_find (const gchar *name, TpsBagTask *task, GError **error);
-
-G_END_DECLS

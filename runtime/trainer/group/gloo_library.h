@@ -12,8 +12,6 @@
 
 #include "runtime/trainer/ports/process_group.h"
 
-G_BEGIN_DECLS
-
 #define TPS_GLOO_LIBRARY_SYMBOL "tps_gloo_library"
 /* Must be increased with every change of TpsGlooLibrary and of TpsProcessGroupOps. */
 #define TPS_GLOO_LIBRARY_ABI 2
@@ -25,5 +23,3 @@ typedef struct
   /* As tps_process_group_new(). */
   TpsProcessGroup *(*group_new) (const TpsProcessGroupOptions *options, GError **error);
 } TpsGlooLibrary;
-
-G_END_DECLS

@@ -7,8 +7,6 @@
 
 #include "runtime/trainer/ports/hook.h"
 
-G_BEGIN_DECLS
-
 /* TpsHook.get_reach and TpsHook.get_memory of hooks that use tps_hook_all_reduce_dense(). */
 TpsHookReach tps_hook_get_all_reduce_reach (const TpsHookContext *context,
                                             const TpsBucketCall *call);
@@ -23,5 +21,3 @@ void tps_hook_all_reduce_dense (const TpsHookContext *context, TpsBucketCall *ca
  * with the arithmetic of the averaging server. */
 void tps_hook_all_reduce_sparse (const TpsHookContext *context, TpsBucketCall *call,
                                  const gchar *metric_type);
-
-G_END_DECLS

@@ -6,8 +6,6 @@
 
 #include "runtime/trainer/ports/hook.h"
 
-G_BEGIN_DECLS
-
 /* TpsHook.get_reach and TpsHook.get_memory of hooks that use tps_hook_reduce_with_server(). */
 TpsHookReach tps_hook_get_server_reach (const TpsHookContext *context, const TpsBucketCall *call);
 TpsBuffer *tps_hook_get_server_memory (const TpsHookContext *context, const TpsBucketCall *call,
@@ -18,5 +16,3 @@ TpsBuffer *tps_hook_get_server_memory (const TpsHookContext *context, const TpsB
  * one buffer, dense pieces as they arrive and rows after the last reply. Metric:
  * hook_future_metric, rpc_dense or rpc_sparse, for the whole bucket. */
 void tps_hook_reduce_with_server (const TpsHookContext *context, TpsBucketCall *call);
-
-G_END_DECLS

@@ -7,8 +7,6 @@
 
 #include "runtime/device/backend.h"
 
-G_BEGIN_DECLS
-
 /* All zero: there is no buffer. */
 typedef struct
 {
@@ -27,5 +25,3 @@ gboolean tps_activations_reserve (TpsActivations *activations, TpsStream *stream
 
 /* Releases the buffer. All work that uses it must be done. */
 void tps_activations_clear (TpsActivations *activations);
-
-G_END_DECLS

@@ -7,8 +7,6 @@
 #include "runtime/device/backend.h"
 #include "runtime/tensor/tensor.h"
 
-G_BEGIN_DECLS
-
 /* Allocates a tensor with undefined elements in memory of `device`, owned by the caller. May block.
  * Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; `tensor` is empty then. */
 gboolean tps_device_tensor_init (TpsTensor *tensor, TpsDevice *device, const TpsShape *shape,
@@ -38,5 +36,3 @@ void tps_staged_tensor_clear (TpsStagedTensor *staged);
  * nothing on the CPU. */
 void tps_staged_tensor_upload (TpsStagedTensor *staged, TpsStream *stream, gsize n_bytes);
 void tps_staged_tensor_download (TpsStagedTensor *staged, TpsStream *stream, gsize n_bytes);
-
-G_END_DECLS

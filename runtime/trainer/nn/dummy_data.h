@@ -12,8 +12,4 @@
 
 #include "runtime/trainer/nn/dataset.h"
 
-G_BEGIN_DECLS
-
 extern const TpsDataClass tps_dummy_data_class;
-
-G_END_DECLS

@@ -14,8 +14,4 @@
 
 #include "runtime/trainer/nn/model.h"
 
-G_BEGIN_DECLS
-
 extern const TpsModelClass tps_dummy_model_class;
-
-G_END_DECLS

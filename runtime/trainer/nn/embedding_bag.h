@@ -8,8 +8,6 @@
 #include "runtime/device/backend.h"
 #include "runtime/trainer/nn/model.h"
 
-G_BEGIN_DECLS
-
 #define TPS_EMBEDDING_BAG_PLACES 2
 
 /* Borrows its parameter, a table [rows, dim]. The parameter's `is_sparse` selects the form of the
@@ -49,5 +47,3 @@ void tps_embedding_bag_forward (const TpsEmbeddingBag *bag, TpsStream *stream, T
  * table->sparse_gradient (coalesced, in the reserved memory). Blocks if the gradient is sparse. */
 void tps_embedding_bag_backward (TpsEmbeddingBag *bag, TpsStream *stream, TpsTensorView input,
                                  const gfloat *output_gradient);
-
-G_END_DECLS

@@ -17,8 +17,6 @@
 
 #include "runtime/trainer/nn/model.h"
 
-G_BEGIN_DECLS
-
 #define TPS_HYBRID_MODEL_INPUTS 512
 #define TPS_HYBRID_MODEL_OUTPUTS 8
 
@@ -33,5 +31,3 @@ void tps_hybrid_model_watch_input (TpsModel *model, TpsInputGradientReady ready,
                                    gpointer user_data);
 
 extern const TpsModelClass tps_hybrid_model_class;
-
-G_END_DECLS

@@ -8,8 +8,6 @@
 #include "runtime/device/backend.h"
 #include "runtime/trainer/nn/model.h"
 
-G_BEGIN_DECLS
-
 /* Borrows its parameters: weight [n_out, n_in], bias [n_out]. */
 typedef struct
 {
@@ -38,5 +36,3 @@ void tps_linear_backward_weight (const TpsLinear *linear, TpsStream *stream, con
 /* Computes the gradient of the input, [batch, n_in]. */
 void tps_linear_backward_input (const TpsLinear *linear, TpsStream *stream,
                                 const gfloat *output_gradient, gfloat *input_gradient, gsize batch);
-
-G_END_DECLS

@@ -6,8 +6,6 @@
 
 #include "runtime/device/backend.h"
 
-G_BEGIN_DECLS
-
 /* Chooses a device by `name`. "" or "cpu" is the CPU. "cuda" is the CUDA device with number
  * `local_rank` modulo their count, so that the roles of a machine are spread over its devices
  * evenly. Any other name must be the name of a device ("cuda:1"). `local_rank` is the number of
@@ -16,5 +14,3 @@ G_BEGIN_DECLS
  * device; the message lists the known devices), UNAVAILABLE ("cuda" on a machine without a CUDA
  * device; the message gives the reason). */
 TpsDevice *tps_device_choose (const gchar *name, guint local_rank, GError **error);
-
-G_END_DECLS

@@ -12,8 +12,6 @@
 #include "runtime/device/backend.h"
 #include "runtime/base/metrics.h"
 
-G_BEGIN_DECLS
-
 typedef struct TpsDeviceSpans TpsDeviceSpans;
 
 /* Creates an object, owned by the caller, that borrows `stream` and `metrics`. */
@@ -37,5 +35,3 @@ gboolean tps_device_spans_end (TpsDeviceSpans *self, const gchar *type, const gc
 gboolean tps_device_spans_settle (TpsDeviceSpans *self, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDeviceSpans, tps_device_spans_free)
-
-G_END_DECLS

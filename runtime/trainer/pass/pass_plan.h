@@ -6,11 +6,7 @@
 
 #include "runtime/trainer/pass/pass.h"
 
-G_BEGIN_DECLS
-
 /* Checks pass->plan, finds the parts and the device that it names, creates the model, charges its
  * memory and prepares the batches. Errors: INVALID_ARGUMENT naming the argument; those of
  * tps_device_choose(); RESOURCE_EXHAUSTED, DEVICE_LOST. */
 gboolean tps_pass_resolve (TpsPass *pass, GError **error);
-
-G_END_DECLS

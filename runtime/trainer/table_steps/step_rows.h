@@ -8,8 +8,6 @@
 #include "runtime/device/cpu/kernels/group.h"
 #include "runtime/trainer/table_steps/step_bags.h"
 
-G_BEGIN_DECLS
-
 typedef struct
 {
   gsize dim;
@@ -49,5 +47,3 @@ void tps_step_rows_pool (const TpsStepRows *rows, TpsStepVectors vectors);
 /* Adds up the gradients of the pooled vectors by id, into rows->sums. The sums have the same bits
  * as those that a push of the bags computes for each row. */
 void tps_step_rows_add_up (TpsStepRows *rows, TpsStepVectors gradients);
-
-G_END_DECLS

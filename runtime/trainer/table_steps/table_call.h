@@ -8,8 +8,6 @@
 #include "runtime/ports/table_client.h"
 #include "runtime/base/sync.h"
 
-G_BEGIN_DECLS
-
 typedef struct
 {
   TpsTableClient *client; /* borrowed */
@@ -50,5 +48,3 @@ gboolean tps_table_call_wait (TpsTableCall *call, GError **error);
 
 /* Returns the duration of the last call that has ended, in milliseconds. */
 gdouble tps_table_call_get_ms (const TpsTableCall *call);
-
-G_END_DECLS

@@ -7,8 +7,6 @@
 
 #include "runtime/device/backend.h"
 
-G_BEGIN_DECLS
-
 /* Updates `n_elems` values by one step of SGD. `velocity` [n_elems] may be NULL if momentum is
  * 0. */
 void tps_cpu_sgd (const TpsSgdFactors *factors, gfloat *values, const gfloat *gradient,
@@ -18,5 +16,3 @@ void tps_cpu_sgd (const TpsSgdFactors *factors, gfloat *values, const gfloat *gr
  * 0. */
 void tps_cpu_sgd_rows (const TpsSgdFactors *factors, gfloat *values, const gint64 *indices,
                        const gfloat *gradients, gfloat *velocity, gsize n_rows, gsize dim);
-
-G_END_DECLS

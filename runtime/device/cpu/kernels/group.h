@@ -7,8 +7,6 @@
 
 #include <glib.h>
 
-G_BEGIN_DECLS
-
 /* Group u has id ids[u] and positions order[starts[u]] … order[starts[u + 1] - 1]. */
 typedef struct
 {
@@ -32,5 +30,3 @@ void tps_cpu_groups_free (TpsCpuGroups *groups);
 gboolean tps_cpu_ids_are_ascending (const gint64 *ids, gsize n_ids);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsCpuGroups, tps_cpu_groups_free)
-
-G_END_DECLS

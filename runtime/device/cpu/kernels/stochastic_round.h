@@ -6,11 +6,7 @@
 
 #include "runtime/device/backend.h"
 
-G_BEGIN_DECLS
-
 /* Rounds `from` [dim] to `to` [dim] of `dtype`, FLOAT16 or BFLOAT16, as row number `row` in step
  * `step`; see TpsRowRounding. No overlap. Thread: any. */
 void tps_cpu_round_row (TpsDType dtype, gpointer to, const gfloat *from, gsize dim,
                         const TpsRowRounding *rounding, gint64 step, gsize row);
-
-G_END_DECLS

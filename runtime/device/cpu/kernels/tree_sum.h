@@ -19,8 +19,6 @@
 
 #include "runtime/device/backend.h"
 
-G_BEGIN_DECLS
-
 typedef struct
 {
   TpsDType dtype; /* of the sums: FLOAT32 or FLOAT64 */
@@ -73,5 +71,3 @@ tps_tree_sum_next (TpsTreeSum *tree)
 /* Completes the sum: `sum` is the sum of all terms afterwards. Without any term, `sum` does not
  * change. */
 void tps_tree_sum_finish (TpsTreeSum *tree);
-
-G_END_DECLS

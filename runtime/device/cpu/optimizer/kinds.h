@@ -7,12 +7,8 @@
 
 #include "runtime/device/cpu/optimizer/optimizer.h"
 
-G_BEGIN_DECLS
-
 extern const TpsCpuOptimizer tps_cpu_sgd_optimizer;
 extern const TpsCpuOptimizer tps_cpu_adagrad_optimizer;
 extern const TpsCpuOptimizer tps_cpu_rowwise_adagrad_optimizer;
 extern const TpsCpuOptimizer tps_cpu_adam_optimizer;
 extern const TpsCpuOptimizer tps_cpu_ftrl_optimizer;
-
-G_END_DECLS

@@ -6,8 +6,6 @@
 
 #include "runtime/server/tables/device/device_rows.h"
 
-G_BEGIN_DECLS
-
 typedef struct
 {
   TpsDeviceBags bags;
@@ -27,5 +25,3 @@ TpsDeviceLookup *tps_device_lookup_begin (const TpsDeviceQuery *queries, guint n
 /* Waits for the outputs, which have the same bits as those of embedding_pool
  * (runtime/device/backend.h) on the CPU. Frees `lookup`, even after an error. Errors: as above. */
 gboolean tps_device_lookup_end (TpsDeviceLookup *lookup, GError **error);
-
-G_END_DECLS

@@ -15,8 +15,6 @@
 #include "runtime/embedding/table_spec.h"
 #include "runtime/server/tables/device/device_lane.h"
 
-G_BEGIN_DECLS
-
 typedef struct
 {
   gchar *name; /* of the table */
@@ -125,5 +123,3 @@ gboolean tps_device_rows_may_have (TpsDeviceRows *rows, gint64 lsn);
 /* Returns TRUE if the row in `slot` contains the step of command `lsn`. Must not be called unless
  * tps_device_rows_may_have() has returned TRUE. Thread: the thread of the table's step. */
 gboolean tps_device_rows_has (const TpsDeviceRows *rows, gint64 slot, gint64 lsn);
-
-G_END_DECLS

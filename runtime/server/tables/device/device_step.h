@@ -6,8 +6,6 @@
 
 #include "runtime/server/tables/device/device_rows.h"
 
-G_BEGIN_DECLS
-
 typedef struct
 {
   TpsDeviceBags bags;
@@ -25,5 +23,3 @@ typedef struct
  * Blocks. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
 gboolean tps_device_steps_run (TpsDeviceGradient *gradients, guint n_gradients, gint64 lsn,
                                GError **error);
-
-G_END_DECLS

@@ -7,8 +7,6 @@
 #include "runtime/device/backend.h"
 #include "runtime/server/tables/host/table.h"
 
-G_BEGIN_DECLS
-
 /* A checked query; all members are borrowed. The slot of index i is slots[i] - base. */
 typedef struct
 {
@@ -31,5 +29,3 @@ gsize tps_table_pool_get_stage_bytes (const TpsTable *table);
  * Thread: any. */
 void tps_table_pool_bags (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output,
                           gpointer stage);
-
-G_END_DECLS

@@ -8,8 +8,6 @@
 
 #include "runtime/base/buffer.h"
 
-G_BEGIN_DECLS
-
 /* Scratch of up to this size is part of the struct, so that small calls need no separate memory. */
 #define TPS_SCRATCH_INLINE_BYTES 1024
 
@@ -41,5 +39,3 @@ tps_scratch_at (const TpsScratch *scratch, gsize place)
 {
   return scratch->memory + place;
 }
-
-G_END_DECLS

@@ -14,8 +14,6 @@
 #include "runtime/server/sequencer.h"
 #include "runtime/server/tables/device/device_rows.h"
 
-G_BEGIN_DECLS
-
 /* -- table numbers -- */
 
 /* The metrics of one table. REFERENCE.md describes them. */
@@ -226,5 +224,3 @@ void tps_table_assign_row (TpsTable *table, gint64 lsn, gint64 slot, TpsDType dt
 void tps_table_prefetch_update (const TpsTable *table, gint64 slot);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTable, tps_table_unref)
-
-G_END_DECLS

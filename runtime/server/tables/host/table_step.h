@@ -16,8 +16,6 @@
 #include "runtime/server/tables/host/scratch.h"
 #include "runtime/server/tables/host/table.h"
 
-G_BEGIN_DECLS
-
 /* A row that has so many contributions that several threads add them up, in blocks. */
 typedef struct
 {
@@ -95,5 +93,3 @@ gboolean tps_table_step_is_short (const TpsTableStep *step);
  * at the same time. */
 void tps_table_step_run (TpsTableStep *step, gint64 lsn, const TpsTurn *turn,
                          TpsWorkerPool *workers);
-
-G_END_DECLS
