@@ -160,12 +160,7 @@ tps_access_new (const TpsAccessOptions *given, GError **error)
   return tps_access_reload (access, error) ? g_steal_pointer (&access) : NULL;
 }
 
-TpsAccess *
-tps_access_ref (TpsAccess *access)
-{
-  tps_refcount_inc (&access->refcount);
-  return access;
-}
+TPS_DEFINE_REF (TpsAccess, tps_access)
 
 void
 tps_access_unref (TpsAccess *access)

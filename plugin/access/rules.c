@@ -453,12 +453,7 @@ tps_rules_read (const gchar *file, GError **error)
   return NULL;
 }
 
-TpsRules *
-tps_rules_ref (TpsRules *rules)
-{
-  tps_refcount_inc (&rules->refcount);
-  return rules;
-}
+TPS_DEFINE_REF (TpsRules, tps_rules)
 
 void
 tps_rules_unref (TpsRules *rules)

@@ -88,12 +88,7 @@ tps_transfer_new_answered (const gchar *name, TpsWriter *answer)
   return transfer;
 }
 
-TpsTransfer *
-tps_transfer_ref (TpsTransfer *transfer)
-{
-  tps_refcount_inc (&transfer->refcount);
-  return transfer;
-}
+TPS_DEFINE_REF (TpsTransfer, tps_transfer)
 
 void
 tps_transfer_unref (TpsTransfer *transfer)

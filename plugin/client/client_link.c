@@ -657,12 +657,7 @@ connector_free (TpsConnector *connector)
 /* The sequence id of the request with the token. Calls never use 0: register_call() in client.c. */
 #define TOKEN_SEQID 0
 
-TpsClientLink *
-tps_client_link_ref (TpsClientLink *link)
-{
-  tps_refcount_inc (&link->refcount);
-  return link;
-}
+TPS_DEFINE_REF (TpsClientLink, tps_client_link)
 
 void
 tps_client_link_unref (TpsClientLink *link)

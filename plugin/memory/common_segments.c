@@ -31,12 +31,7 @@ tps_common_segments_new (void)
   return self;
 }
 
-TpsCommonSegments *
-tps_common_segments_ref (TpsCommonSegments *self)
-{
-  tps_refcount_inc (&self->refcount);
-  return self;
-}
+TPS_DEFINE_REF (TpsCommonSegments, tps_common_segments)
 
 void
 tps_common_segments_unref (TpsCommonSegments *self)
@@ -50,12 +45,7 @@ tps_common_segments_unref (TpsCommonSegments *self)
 
 /* ---- segments ------------------------------------------------------------------------------- */
 
-TpsCommonSegment *
-tps_common_segment_ref (TpsCommonSegment *segment)
-{
-  tps_refcount_inc (&segment->refcount);
-  return segment;
-}
+TPS_DEFINE_REF (TpsCommonSegment, tps_common_segment)
 
 void
 tps_common_segment_unref (TpsCommonSegment *segment)

@@ -718,12 +718,7 @@ tps_segment_pool_new (const TpsSegmentPoolOptions *options)
   return pool;
 }
 
-TpsSegmentPool *
-tps_segment_pool_ref (TpsSegmentPool *pool)
-{
-  tps_refcount_inc (&pool->refcount);
-  return pool;
-}
+TPS_DEFINE_REF (TpsSegmentPool, tps_segment_pool)
 
 void
 tps_segment_pool_unref (TpsSegmentPool *pool)

@@ -180,12 +180,7 @@ give_back (TpsSegmentBudget *budget, gsize n_bytes)
   give_back_one_in_process ();
 }
 
-TpsSegmentCharge *
-tps_segment_charge_ref (TpsSegmentCharge *charge)
-{
-  tps_refcount_inc (&charge->refcount);
-  return charge;
-}
+TPS_DEFINE_REF (TpsSegmentCharge, tps_segment_charge)
 
 void
 tps_segment_charge_unref (TpsSegmentCharge *charge)
@@ -361,12 +356,7 @@ tps_segment_registry_new (const TpsSegmentLimits *limits)
   return registry;
 }
 
-TpsSegmentRegistry *
-tps_segment_registry_ref (TpsSegmentRegistry *registry)
-{
-  tps_refcount_inc (&registry->refcount);
-  return registry;
-}
+TPS_DEFINE_REF (TpsSegmentRegistry, tps_segment_registry)
 
 void
 tps_segment_registry_unref (TpsSegmentRegistry *registry)

@@ -1080,12 +1080,7 @@ tps_connection_new (TpsLoop *loop, gint fd, const TpsScannerOptions *options,
   return connection;
 }
 
-TpsConnection *
-tps_connection_ref (TpsConnection *connection)
-{
-  tps_refcount_inc (&connection->refcount);
-  return connection;
-}
+TPS_DEFINE_REF (TpsConnection, tps_connection)
 
 void
 tps_connection_unref (TpsConnection *connection)

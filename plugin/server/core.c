@@ -182,12 +182,7 @@ tps_server_core_new (const TpsServerLimits *limits, const TpsBudgets *budgets, T
   return core;
 }
 
-TpsServerCore *
-tps_server_core_ref (TpsServerCore *core)
-{
-  tps_refcount_inc (&core->refcount);
-  return core;
-}
+TPS_DEFINE_REF (TpsServerCore, tps_server_core)
 
 void
 tps_server_core_unref (TpsServerCore *core)

@@ -150,12 +150,7 @@ session_new (TpsIoThread *io, const gchar *peer)
   return session;
 }
 
-TpsSession *
-tps_session_ref (TpsSession *session)
-{
-  tps_refcount_inc (&session->refcount);
-  return session;
-}
+TPS_DEFINE_REF (TpsSession, tps_session)
 
 void
 tps_session_unref (TpsSession *session)

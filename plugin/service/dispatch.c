@@ -268,12 +268,7 @@ tps_dispatcher_set_transferred (TpsDispatcher *dispatcher, TpsDispatcher *transf
   dispatcher->context.transferred = tps_dispatcher_ref (transferred);
 }
 
-TpsDispatcher *
-tps_dispatcher_ref (TpsDispatcher *dispatcher)
-{
-  tps_refcount_inc (&dispatcher->refcount);
-  return dispatcher;
-}
+TPS_DEFINE_REF (TpsDispatcher, tps_dispatcher)
 
 void
 tps_dispatcher_unref (TpsDispatcher *dispatcher)

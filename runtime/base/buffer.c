@@ -170,12 +170,7 @@ tps_buffer_pool_new_from (TpsBudget *budget, TpsBudget *kept, gsize keep_bytes,
   return pool;
 }
 
-TpsBufferPool *
-tps_buffer_pool_ref (TpsBufferPool *pool)
-{
-  tps_refcount_inc (&pool->refcount);
-  return pool;
-}
+TPS_DEFINE_REF (TpsBufferPool, tps_buffer_pool)
 
 static void
 release_memory (TpsBuffer *buffer)
@@ -663,12 +658,7 @@ tps_buffer_new_copy (gconstpointer data, gsize n_bytes)
   return buffer;
 }
 
-TpsBuffer *
-tps_buffer_ref (TpsBuffer *buffer)
-{
-  tps_refcount_inc (&buffer->refcount);
-  return buffer;
-}
+TPS_DEFINE_REF (TpsBuffer, tps_buffer)
 
 /* Keeps a buffer for reuse and moves its charge to `kept`. Returns FALSE if the pool keeps enough
  * or `kept` has no room; the charge does not change then. The lock is held. */

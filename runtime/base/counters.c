@@ -126,12 +126,7 @@ tps_counters_new (void)
   return counters;
 }
 
-TpsCounters *
-tps_counters_ref (TpsCounters *counters)
-{
-  tps_refcount_inc (&counters->refcount);
-  return counters;
-}
+TPS_DEFINE_REF (TpsCounters, tps_counters)
 
 void
 tps_counters_unref (TpsCounters *counters)

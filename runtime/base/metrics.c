@@ -131,12 +131,7 @@ tps_metrics_new (TpsClockFunc clock, gpointer user_data)
   return metrics;
 }
 
-TpsMetrics *
-tps_metrics_ref (TpsMetrics *metrics)
-{
-  tps_refcount_inc (&metrics->refcount);
-  return metrics;
-}
+TPS_DEFINE_REF (TpsMetrics, tps_metrics)
 
 static void
 drop_kept (TpsMetrics *metrics)

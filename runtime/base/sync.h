@@ -185,6 +185,14 @@ tps_refcount_inc (TpsRefcount *refcount)
   atomic_fetch_add_explicit (refcount, 1, memory_order_relaxed);
 }
 
+/* Defines PREFIX_ref(), which adds a reference to an object with a `refcount` and returns it. */
+#define TPS_DEFINE_REF(Type, prefix) \
+  Type *prefix##_ref (Type *object) \
+  { \
+    tps_refcount_inc (&object->refcount); \
+    return object; \
+  }
+
 /* Removes a reference. Returns TRUE if it was the last one; the caller must then free the object,
  * and sees all earlier changes by threads that had a reference. Thread: any. */
 static inline gboolean

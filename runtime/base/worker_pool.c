@@ -472,12 +472,7 @@ tps_job_group_new (TpsWorkerPool *pool)
   return group;
 }
 
-TpsJobGroup *
-tps_job_group_ref (TpsJobGroup *group)
-{
-  tps_refcount_inc (&group->refcount);
-  return group;
-}
+TPS_DEFINE_REF (TpsJobGroup, tps_job_group)
 
 void
 tps_job_group_unref (TpsJobGroup *group)

@@ -363,12 +363,7 @@ tps_tls_new (const TpsTlsOptions *given, GError **error)
   return tls->context != NULL ? g_steal_pointer (&tls) : NULL;
 }
 
-TpsTls *
-tps_tls_ref (TpsTls *tls)
-{
-  tps_refcount_inc (&tls->refcount);
-  return tls;
-}
+TPS_DEFINE_REF (TpsTls, tps_tls)
 
 void
 tps_tls_unref (TpsTls *tls)

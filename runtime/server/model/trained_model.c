@@ -225,12 +225,7 @@ tps_trained_model_set_shared_versions (TpsTrainedModel *model, TpsBufferPool *ve
     model->shared_versions = tps_buffer_pool_ref (versions);
 }
 
-TpsTrainedModel *
-tps_trained_model_ref (TpsTrainedModel *model)
-{
-  tps_refcount_inc (&model->refcount);
-  return model;
-}
+TPS_DEFINE_REF (TpsTrainedModel, tps_trained_model)
 
 void
 tps_trained_model_unref (TpsTrainedModel *model)

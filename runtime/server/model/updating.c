@@ -196,12 +196,7 @@ contribution_new (TpsUpdateTicket *ticket)
   return contribution;
 }
 
-static TpsUpdateContribution *
-contribution_ref (TpsUpdateContribution *contribution)
-{
-  tps_refcount_inc (&contribution->refcount);
-  return contribution;
-}
+static TPS_DEFINE_REF (TpsUpdateContribution, contribution)
 
 void
 tps_update_contribution_unref (TpsUpdateContribution *contribution)

@@ -41,12 +41,7 @@ tps_quotas_new (const TpsQuotasOptions *options)
   return quotas;
 }
 
-TpsQuotas *
-tps_quotas_ref (TpsQuotas *quotas)
-{
-  tps_refcount_inc (&quotas->refcount);
-  return quotas;
-}
+TPS_DEFINE_REF (TpsQuotas, tps_quotas)
 
 void
 tps_quotas_unref (TpsQuotas *quotas)

@@ -674,12 +674,7 @@ tps_table_get_progress (TpsTable *table)
   return progress;
 }
 
-TpsTable *
-tps_table_ref (TpsTable *table)
-{
-  tps_refcount_inc (&table->refcount);
-  return table;
-}
+TPS_DEFINE_REF (TpsTable, tps_table)
 
 void
 tps_table_unref (TpsTable *table)
