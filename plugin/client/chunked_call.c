@@ -11,9 +11,189 @@
 
 #include "plugin/client/chunked_call.h"
 
-#include "plugin/chunks/answer_assembly.h"
 #include "plugin/chunks/chunk_layout.h"
+#include "plugin/frame/message.h"
+#include "plugin/wire/wire_chunks.h"
 #include "runtime/base/error.h"
+
+#define ASSEMBLY_WINDOW 4
+
+/* Assembles a reply from its chunks, which may come in any order within a window. */
+typedef struct
+{
+  gint64 n_bytes; /* of the reply; 0 = unknown */
+  gint32 n_chunks;
+  gsize n_each_bytes; /* of each chunk but the last; 0 = before the first chunk */
+  TpsBufferPool *bodies;
+  TpsMessageBuilder builder; /* used from the first chunk on */
+  gint32 n_fed;
+  gint32 n_asked; /* chunks [0, n_asked) have been requested */
+  /* Chunks that arrived before an earlier one: chunk i at i % ASSEMBLY_WINDOW, for i >=
+   * n_fed. */
+  GBytes *early[ASSEMBLY_WINDOW];
+} Assembly;
+
+/* Begins a reply of `n_bytes` in `n_chunks`. If both are 0, they are unknown until the first
+ * chunk. */
+static Assembly *
+assembly_new (gint64 n_bytes, gint32 n_chunks, TpsBufferPool *bodies, GError **error)
+{
+  Assembly *assembly;
+
+  if (n_bytes < 0 || n_chunks < 0 || n_chunks > n_bytes)
+    return tps_fail_null (error, TPS_ERROR_INTERNAL,
+                          "the peer announced a reply of %" G_GINT64_FORMAT
+                          " bytes in %d chunks, which is impossible",
+                          n_bytes, n_chunks);
+  assembly = g_new0 (Assembly, 1);
+  assembly->n_bytes = n_bytes;
+  assembly->n_chunks = n_chunks;
+  assembly->bodies = bodies != NULL ? tps_buffer_pool_ref (bodies) : NULL;
+  return assembly;
+}
+
+static void
+assembly_free (Assembly *assembly)
+{
+  if (assembly == NULL)
+    return;
+  for (guint i = 0; i < ASSEMBLY_WINDOW; i++)
+    g_clear_pointer (&assembly->early[i], g_bytes_unref);
+  tps_message_builder_clear (&assembly->builder);
+  g_clear_pointer (&assembly->bodies, tps_buffer_pool_unref);
+  g_free (assembly);
+}
+
+static GBytes **
+get_early (Assembly *assembly, gint32 index)
+{
+  return &assembly->early[index % ASSEMBLY_WINDOW];
+}
+
+/* Returns the number of the next chunk to request, and counts the chunk as requested; -1 = none
+ * now. */
+static gint32
+assembly_ask (Assembly *assembly)
+{
+  gint32 n_known = assembly->n_chunks > 0 ? assembly->n_chunks : 1;
+
+  while (assembly->n_asked < n_known && assembly->n_asked < assembly->n_fed + ASSEMBLY_WINDOW)
+    {
+      gint32 index = assembly->n_asked++;
+
+      if (*get_early (assembly, index) == NULL)
+        return index;
+    }
+  return -1;
+}
+
+/* Returns TRUE if the numbers of the chunk match the known numbers of the reply. */
+static gboolean
+check_numbers (const Assembly *assembly, const TpsChunk *chunk, GError **error)
+{
+  gsize n_bytes = g_bytes_get_size (chunk->data.received);
+  gsize n_each = assembly->n_each_bytes > 0 ? assembly->n_each_bytes : n_bytes;
+  gboolean is_last = chunk->index == chunk->count - 1;
+  gboolean ok = chunk->count > 0 && chunk->index >= 0 && chunk->index < chunk->count && n_bytes > 0;
+
+  if (ok && assembly->n_chunks > 0)
+    ok = chunk->count == assembly->n_chunks;
+  if (ok && (!is_last || chunk->index == 0))
+    ok = n_bytes == n_each;
+  if (ok && is_last)
+    ok = n_bytes <= n_each || assembly->n_each_bytes == 0;
+  if (!ok)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
+                 "the peer sent chunk %d of %d with %" G_GSIZE_FORMAT
+                 " bytes, which does not match "
+                 "the other chunks",
+                 chunk->index, chunk->count, n_bytes);
+  return ok;
+}
+
+/* Prepares the assembly for chunks. The length of the first chunk is the length of all chunks but
+ * the last. */
+static gboolean
+begin_assembly (Assembly *assembly, gint32 n_chunks, gsize n_each_bytes, GError **error)
+{
+  if (assembly->n_bytes == 0)
+    {
+      assembly->n_chunks = n_chunks;
+      assembly->n_bytes = (gint64) n_each_bytes * n_chunks;
+    }
+  else if (!tps_chunk_layout_is_possible (assembly->n_bytes, assembly->n_chunks, n_each_bytes))
+    return tps_fail (error, TPS_ERROR_INTERNAL,
+                     "the peer announced %" G_GINT64_FORMAT " bytes in %d chunks, but the first "
+                     "chunk has %" G_GSIZE_FORMAT " bytes, which does not match these numbers",
+                     assembly->n_bytes, assembly->n_chunks, n_each_bytes);
+  assembly->n_each_bytes = n_each_bytes;
+  tps_message_builder_init (&assembly->builder, (gsize) assembly->n_bytes, assembly->bodies);
+  return TRUE;
+}
+
+static gboolean
+feed (Assembly *assembly, GBytes *bytes, GError **error)
+{
+  g_autoptr (GError) why = NULL;
+  gboolean is_last;
+
+  if (assembly->n_fed == 0
+      && !begin_assembly (assembly, assembly->n_chunks, g_bytes_get_size (bytes), error))
+    return FALSE;
+  is_last = assembly->n_fed == assembly->n_chunks - 1;
+  if (!tps_message_builder_feed (&assembly->builder, bytes, is_last, &why))
+    return tps_fail (error, TPS_ERROR_INTERNAL, "the chunks of the reply do not form a message: %s",
+                     why->message);
+  assembly->n_fed++;
+  return TRUE;
+}
+
+/* Adds a chunk, and takes a reference to its data if necessary. Errors: INTERNAL; `may_help` is
+ * TRUE if the chunk may be requested again (a wrong CRC), FALSE if the reply cannot be completed. A
+ * chunk that is here already, or was not requested, changes nothing: the caller must limit the time
+ * for a peer that sends only such chunks. */
+static gboolean
+assembly_put (Assembly *assembly, const TpsChunk *chunk, gboolean *may_help, GError **error)
+{
+  *may_help = FALSE;
+  if (!check_numbers (assembly, chunk, error))
+    return FALSE;
+  *may_help = TRUE;
+  if (!tps_crc32c_check_chunk (chunk, TPS_ERROR_INTERNAL, error))
+    return FALSE;
+  if (chunk->index < assembly->n_fed || chunk->index >= assembly->n_asked
+      || *get_early (assembly, chunk->index) != NULL)
+    return TRUE;
+  *may_help = FALSE;
+  assembly->n_chunks = chunk->count;
+  *get_early (assembly, chunk->index) = g_bytes_ref (chunk->data.received);
+  while (*get_early (assembly, assembly->n_fed) != NULL)
+    {
+      g_autoptr (GBytes) bytes = g_steal_pointer (get_early (assembly, assembly->n_fed));
+
+      if (!feed (assembly, bytes, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* Sets the whole reply, for a peer that does not send it in chunks. Must be called instead of
+ * assembly_put(). Errors: INTERNAL. */
+static gboolean
+assembly_put_whole (Assembly *assembly, GBytes *message, GError **error)
+{
+  assembly->n_chunks = 1;
+  return feed (assembly, message, error);
+}
+
+/* Returns the complete reply, which the caller owns; NULL if chunks are missing. */
+static TpsMessage *
+assembly_take (Assembly *assembly)
+{
+  if (assembly->n_fed == 0 || assembly->n_fed < assembly->n_chunks)
+    return NULL;
+  return g_steal_pointer (&assembly->builder.message);
+}
 
 #define PUT_WINDOW 3
 #define FRAME_HEAD_BYTES 512 /* upper bound of put_chunk's message, not counting its data */
@@ -54,7 +234,7 @@ typedef struct
   gint32 n_received; /* number of chunks that the server has, by its own reply */
   gint32 n_best;     /* the maximum of n_received */
 
-  TpsAssembly *assembly;
+  Assembly *assembly;
 } ChunkedCall;
 
 static void proceed (ChunkedCall *call);
@@ -88,7 +268,7 @@ finish (ChunkedCall *call)
     g_clear_pointer (&call->answer, tps_message_free);
   call->done (call->user_data, call->answer, call->failure);
   g_clear_error (&call->trouble);
-  tps_assembly_free (call->assembly);
+  assembly_free (call->assembly);
   g_free (call->transfer);
   g_free ((gchar *) (gsize) call->options.name);
   g_free (call);
@@ -160,12 +340,6 @@ on_delayed (gpointer user_data, const GError *error)
   proceed (call);
 }
 
-static gint64
-get_delay_ns (guint n_losses)
-{
-  return n_losses > 7 ? MAX_DELAY_NS : MIN (FIRST_DELAY_NS << n_losses, MAX_DELAY_NS);
-}
-
 /* Returns the delay before the next attempt. The first reconnection is immediate, and later delays
  * grow. */
 static gint64
@@ -173,21 +347,9 @@ get_wait_ns (const ChunkedCall *call, const GError *trouble)
 {
   if (is_busy (trouble))
     return (gint64) MAX (tps_error_get_retry_after_ms (trouble), 1) * NS_PER_MS;
-  return is_lost (trouble) && call->n_losses > 1 ? get_delay_ns (call->n_losses) : 0;
-}
-
-static gboolean
-may_try_again (const ChunkedCall *call, gint64 until_ns)
-{
-  return call->n_refusals <= MAX_REFUSALS && until_ns < call->options.deadline_ns;
-}
-
-static void
-wait_until (ChunkedCall *call, gint64 until_ns)
-{
-  call->is_waiting = TRUE;
-  call->n_in_flight++;
-  call->options.ops->delay (call->options.client, until_ns, on_delayed, call);
+  return is_lost (trouble) && call->n_losses > 1
+             ? MIN (FIRST_DELAY_NS << MIN (call->n_losses, 7), MAX_DELAY_NS)
+             : 0;
 }
 
 /* Handles a retryable error when no call is in flight. PUT goes back to BEGIN, which requests the
@@ -205,7 +367,7 @@ recover (ChunkedCall *call)
   else if (!is_busy (trouble))
     call->n_refusals++;
   until_ns = now_ns + get_wait_ns (call, trouble);
-  if (!may_try_again (call, until_ns))
+  if (call->n_refusals > MAX_REFUSALS || until_ns >= call->options.deadline_ns)
     {
       fail (call, g_steal_pointer (&trouble));
       return;
@@ -213,9 +375,13 @@ recover (ChunkedCall *call)
   if (call->phase == PHASE_PUT)
     call->phase = PHASE_BEGIN;
   if (call->phase == PHASE_GET)
-    tps_assembly_ask_again (call->assembly);
+    call->assembly->n_asked = call->assembly->n_fed; /* the other chunks did not come */
   if (until_ns > now_ns)
-    wait_until (call, until_ns);
+    {
+      call->is_waiting = TRUE;
+      call->n_in_flight++;
+      call->options.ops->delay (call->options.client, until_ns, on_delayed, call);
+    }
 }
 
 /* ---- sending -------------------------------------------------------------------------------- */
@@ -325,7 +491,7 @@ begin_get (ChunkedCall *call, gint64 n_bytes, gint32 n_chunks)
 {
   GError *error = NULL;
 
-  call->assembly = tps_assembly_new (n_bytes, n_chunks, call->options.bodies, &error);
+  call->assembly = assembly_new (n_bytes, n_chunks, call->options.bodies, &error);
   if (call->assembly == NULL)
     fail (call, error);
   call->phase = PHASE_GET;
@@ -342,8 +508,8 @@ take_large_answer (ChunkedCall *call, const TpsLargeAnswer *large)
   if (large->message.received == NULL)
     fail (call, g_error_new_literal (TPS_ERROR, TPS_ERROR_INTERNAL,
                                      "the peer returned neither a message nor chunks"));
-  else if (tps_assembly_put_whole (call->assembly, large->message.received, &error))
-    call->answer = tps_assembly_take (call->assembly);
+  else if (assembly_put_whole (call->assembly, large->message.received, &error))
+    call->answer = assembly_take (call->assembly);
   else
     fail (call, error);
 }
@@ -384,18 +550,18 @@ run (ChunkedCall *call)
 static void
 take_chunk (ChunkedCall *call, TpsReader *result, TpsWireType type)
 {
-  gint32 n_before = tps_assembly_get_n_received (call->assembly);
+  gint32 n_before = call->assembly->n_fed;
   g_auto (TpsChunk) chunk = { 0 };
   g_autoptr (GError) error = NULL;
   gboolean may_help = FALSE;
 
   if (!tps_rpc_read_answer (&tps_get_chunk_rpc, result, type, &chunk, &error)
-      || !tps_assembly_put (call->assembly, &chunk, &may_help, &error))
+      || !assembly_put (call->assembly, &chunk, &may_help, &error))
     note_error (call, error, may_help);
-  else if (tps_assembly_get_n_received (call->assembly) > n_before)
+  else if (call->assembly->n_fed > n_before)
     note_progress (call);
   if (call->answer == NULL)
-    call->answer = tps_assembly_take (call->assembly);
+    call->answer = assembly_take (call->assembly);
 }
 
 static void
@@ -418,7 +584,7 @@ get_more (ChunkedCall *call)
 {
   TpsTransferArguments arguments = { .transfer = call->transfer };
 
-  while ((arguments.index = tps_assembly_ask (call->assembly)) >= 0)
+  while ((arguments.index = assembly_ask (call->assembly)) >= 0)
     start_call (call, &tps_get_chunk_rpc, &arguments, on_got);
   if (call->n_in_flight > 0)
     return;

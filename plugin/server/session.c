@@ -6,10 +6,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "plugin/server/message_faults.h"
 #include "runtime/base/error.h"
+#include "runtime/base/fault.h"
+#include "runtime/base/growing_array.h"
 #include "runtime/base/magazine.h"
+#include "runtime/base/sync.h"
 #include "runtime/base/trace.h"
+#include "runtime/base/worker_pool.h"
 
 typedef enum
 {
@@ -469,16 +472,45 @@ count_reply (const SessionCall *call)
   return n_bytes;
 }
 
+typedef struct
+{
+  TpsConnection *connection;
+  TpsWriter *reply;
+} DelayedReply;
+
+static void
+send_delayed (gpointer data)
+{
+  g_autofree DelayedReply *delayed = data;
+
+  tps_connection_send (delayed->connection, delayed->reply);
+  tps_connection_unref (delayed->connection);
+}
+
+/* A fault of --fault may delay or drop the reply, and close the connection. The timer thread of the
+ * workers sends a delayed reply, which later replies may overtake. */
 static void
 send_reply (TpsSession *session, const SessionCall *call)
 {
   TpsServerCore *core = session->core;
+  TpsFault fault = { .action = TPS_FAULT_NONE };
 
-  if (core->faults == NULL)
+  if (core->faults != NULL)
+    fault = tps_fault_plan_draw (core->faults, TPS_FAULT_AT_REPLY, call->name);
+  if (fault.action == TPS_FAULT_DELAY)
+    {
+      DelayedReply *delayed = g_new (DelayedReply, 1);
+
+      *delayed = (DelayedReply) { tps_connection_ref (session->connection), call->reply };
+      tps_worker_pool_add_timer (core->workers, tps_clock_now_ns () + fault.delay_ns, send_delayed,
+                                 delayed);
+    }
+  else if (fault.action == TPS_FAULT_NONE)
     tps_connection_send (session->connection, call->reply);
   else
-    tps_message_faults_send (core->faults, session->connection, call->name, call->reply,
-                             core->workers);
+    tps_writer_free (call->reply);
+  if (fault.action == TPS_FAULT_DISCONNECT)
+    tps_connection_close (session->connection);
 }
 
 /* Sends all replies that no call blocks. Returns the number of calls that have left the list. The
@@ -882,12 +914,62 @@ on_message (TpsConnection *connection, TpsMessage *message, gpointer data)
   tps_dispatcher_handle (core->dispatcher, message, refuse, &carrier_ops, call);
 }
 
+/* Copies the head, and adds references to the bodies. Returns FALSE if there is no memory. */
+static gboolean
+copy_arguments (TpsMessage *copy, const TpsMessage *message)
+{
+  if (!tps_byte_array_try_set_size (&copy->head, message->head->len))
+    return FALSE;
+  if (message->head->len > 0)
+    memcpy (copy->head->data, message->head->data, message->head->len);
+  for (guint i = 0; i < message->n_bodies; i++)
+    {
+      if (!tps_message_add_body (copy, &message->bodies[i], NULL))
+        return FALSE;
+      tps_buffer_ref (message->bodies[i].buffer);
+    }
+  return TRUE;
+}
+
+/* Returns a copy of the request that has no reply, or NULL if there is no memory. The caller owns
+ * it. */
+static TpsMessage *
+dup_oneway (const TpsMessage *message)
+{
+  TpsMessage *copy = tps_message_new_like (message);
+
+  copy->kind = TPS_MESSAGE_ONEWAY;
+  copy->n_bytes_bodies = message->n_bytes_bodies;
+  copy->n_bytes_refused = message->n_bytes_refused;
+  copy->n_bytes_dropped = message->n_bytes_dropped;
+  copy->pool_limit = message->pool_limit;
+  if (copy_arguments (copy, message))
+    return copy;
+  tps_message_free (copy);
+  return NULL;
+}
+
+/* The drawn fault drops the message, or doubles it (the second time as a oneway message, which has no
+ * reply); the connection may be closed. */
 static void
 on_message_with_faults (TpsConnection *connection, TpsMessage *message, gpointer data)
 {
   const TpsSession *session = data;
+  TpsFault fault = tps_fault_plan_draw (session->core->faults, TPS_FAULT_AT_REQUEST, message->name);
+  TpsMessage *copy = NULL;
 
-  tps_message_faults_receive (session->core->faults, connection, message, on_message, data);
+  if (fault.action == TPS_FAULT_DROP || fault.action == TPS_FAULT_DISCONNECT)
+    {
+      tps_message_free (message);
+      if (fault.action == TPS_FAULT_DISCONNECT)
+        tps_connection_close (connection);
+      return;
+    }
+  if (fault.action == TPS_FAULT_DUPLICATE)
+    copy = dup_oneway (message);
+  on_message (connection, message, data);
+  if (copy != NULL)
+    on_message (connection, copy, data);
 }
 
 /* ---- end of the connection ------------------------------------------------------------------ */

@@ -186,11 +186,11 @@ tps_refcount_inc (TpsRefcount *refcount)
 }
 
 /* Defines PREFIX_ref(), which adds a reference to an object with a `refcount` and returns it. */
-#define TPS_DEFINE_REF(Type, prefix) \
-  Type *prefix##_ref (Type *object) \
-  { \
+#define TPS_DEFINE_REF(Type, prefix)      \
+  Type *prefix##_ref (Type *object)       \
+  {                                       \
     tps_refcount_inc (&object->refcount); \
-    return object; \
+    return object;                        \
   }
 
 /* Removes a reference. Returns TRUE if it was the last one; the caller must then free the object,

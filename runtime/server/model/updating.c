@@ -198,8 +198,7 @@ contribution_new (TpsUpdateTicket *ticket)
 
 static TPS_DEFINE_REF (TpsUpdateContribution, contribution)
 
-void
-tps_update_contribution_unref (TpsUpdateContribution *contribution)
+    void tps_update_contribution_unref (TpsUpdateContribution *contribution)
 {
   if (!tps_refcount_dec (&contribution->refcount))
     return;
