@@ -231,6 +231,22 @@ tps_segment_get_kind (const TpsSegment *segment)
   return segment->exported != NULL ? TPS_SEGMENT_CUDA_IPC : TPS_SEGMENT_MEMFD;
 }
 
+gboolean
+tps_segment_check_slice (const TpsSegment *segment, const TpsSharedSlice *slice, GError **error)
+{
+  if (slice->offset < 0 || slice->length < 0 || (guint64) slice->offset > segment->n_bytes
+      || (guint64) slice->length > segment->n_bytes - (guint64) slice->offset)
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "has offset %" G_GINT64_FORMAT " and length %" G_GINT64_FORMAT
+                     ", segment %" G_GINT64_FORMAT " has %" G_GSIZE_FORMAT " bytes",
+                     slice->offset, slice->length, slice->segment, segment->n_bytes);
+  if (slice->offset % TPS_SHARING_ALIGNMENT != 0)
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "has offset %" G_GINT64_FORMAT ", expected a multiple of %d", slice->offset,
+                     TPS_SHARING_ALIGNMENT);
+  return TRUE;
+}
+
 TpsBuffer *
 tps_segment_show (const TpsSegment *segment, gsize offset, gsize length, GDestroyNotify free_func,
                   gpointer user_data)

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include "plugin/frame/sharing.h"
 #include "runtime/device/backend.h"
 
 G_BEGIN_DECLS
@@ -70,6 +71,11 @@ TpsSegment *tps_segment_open_exported (TpsDevice *device, TpsSegmentUse use, gsi
 
 /* Returns the kind of the segment. */
 TpsSegmentKind tps_segment_get_kind (const TpsSegment *segment);
+
+/* Returns TRUE if the bytes of the slice lie in the segment, at the alignment of shared tensors.
+ * Errors: INVALID_ARGUMENT. */
+gboolean tps_segment_check_slice (const TpsSegment *segment, const TpsSharedSlice *slice,
+                                  GError **error);
 
 /* Returns a buffer of the bytes [offset, offset + length), which the caller owns. The peer may
  * change them at any time. The segment must outlive the buffer; `free_func (user_data)` is called

@@ -322,8 +322,6 @@ pool_demand (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use, gsize
   pool_wake (pool);
 }
 
-/* ---- sizes and counts ----------------------------------------------------------------------- */
-
 typedef struct
 {
   TpsSegmentKind kind;
@@ -342,30 +340,18 @@ size_for (const TpsSegmentPool *pool, TpsSegmentKind kind, gsize n_bytes)
   return size;
 }
 
-static guint
-count_suitable (const TpsSegmentPool *pool, const Wanted *wanted)
-{
-  guint n_suitable = 0;
-
-  for (guint i = 0; i < pool->segments->len; i++)
-    {
-      const TpsPoolSegment *held = pool->segments->pdata[i];
-
-      n_suitable += held->kind == wanted->kind && held->use == wanted->use
-                    && held->phase == TPS_POOL_SEGMENT_OPEN && held->n_bytes >= wanted->size;
-    }
-  return n_suitable;
-}
-
 typedef struct
 {
   guint n_segments;
   gsize n_bytes;
 } Total;
 
-/* Returns the total of the segments that are open and will stay open. */
+/* Returns the total of the segments of a use with at least `min_bytes`: if `only_open`, of those that
+ * are open and will stay open; otherwise also of those that are being closed or that the server has
+ * already closed. */
 static Total
-count_open (const TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use)
+count_of_use (const TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use,
+              gboolean only_open, gsize min_bytes)
 {
   Total total = { 0 };
 
@@ -373,15 +359,14 @@ count_open (const TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use)
     {
       const TpsPoolSegment *held = pool->segments->pdata[i];
 
-      if (held->kind != kind || held->use != use || held->phase != TPS_POOL_SEGMENT_OPEN)
+      if (held->kind != kind || held->use != use || held->n_bytes < min_bytes
+          || (only_open && held->phase != TPS_POOL_SEGMENT_OPEN))
         continue;
       total.n_segments++;
       total.n_bytes += held->n_bytes;
     }
   return total;
 }
-
-/* ---- room ----------------------------------------------------------------------------------- */
 
 static TpsSegmentUse
 other_use (TpsSegmentUse use)
@@ -398,8 +383,8 @@ static gsize
 max_victim_of_other (const TpsSegmentPool *pool, const Wanted *wanted)
 {
   gsize half = pool->kinds[wanted->kind].max_bytes / 2;
-  gsize n_own = count_open (pool, wanted->kind, wanted->use).n_bytes;
-  gsize n_other = count_open (pool, wanted->kind, other_use (wanted->use)).n_bytes;
+  gsize n_own = count_of_use (pool, wanted->kind, wanted->use, TRUE, 0).n_bytes;
+  gsize n_other = count_of_use (pool, wanted->kind, other_use (wanted->use), TRUE, 0).n_bytes;
 
   if (wanted->size > half)
     return wanted->size - 1;
@@ -434,8 +419,8 @@ find_victim (const TpsSegmentPool *pool, const Wanted *wanted, gboolean of_use)
 static gboolean
 will_fit (const TpsSegmentPool *pool, const Wanted *wanted, gboolean *too_many)
 {
-  Total own = count_open (pool, wanted->kind, wanted->use);
-  Total other = count_open (pool, wanted->kind, other_use (wanted->use));
+  Total own = count_of_use (pool, wanted->kind, wanted->use, TRUE, 0);
+  Total other = count_of_use (pool, wanted->kind, other_use (wanted->use), TRUE, 0);
 
   *too_many = own.n_segments >= MAX_SEGMENTS;
   return !*too_many
@@ -466,22 +451,6 @@ evict (TpsSegmentPool *pool, const Wanted *wanted)
   return TRUE;
 }
 
-/* Returns the number of segments of the use, including segments that are being closed or that the
- * server has already closed. */
-static guint
-count_mapped (const TpsSegmentPool *pool, const Wanted *wanted)
-{
-  guint n_segments = 0;
-
-  for (guint i = 0; i < pool->segments->len; i++)
-    {
-      const TpsPoolSegment *held = pool->segments->pdata[i];
-
-      n_segments += held->kind == wanted->kind && held->use == wanted->use;
-    }
-  return n_segments;
-}
-
 /* Returns TRUE if the wanted segment may be opened now. If it may be opened later, sets `wait` and
  * marks idle segments for closing. */
 static gboolean
@@ -492,22 +461,16 @@ make_room (TpsSegmentPool *pool, const Wanted *wanted, gboolean *wait)
   *wait = FALSE;
   if (wanted->size > max_bytes)
     return FALSE;
-  if (count_mapped (pool, wanted) < MAX_SEGMENTS
+  if (count_of_use (pool, wanted->kind, wanted->use, FALSE, 0).n_segments < MAX_SEGMENTS
       && count_bytes (pool, wanted->kind) <= max_bytes - wanted->size)
     return TRUE;
   *wait = evict (pool, wanted);
   return FALSE;
 }
 
-/* Returns TRUE if a demand must stay until all of its segments are open. A caller that finds no
- * room in host memory repeats the demand with its next message. Tensors that find no room on a
- * device are copied to the host, so no later message repeats their demand. */
-static gboolean
-wants_all (TpsSegmentKind kind)
-{
-  return kind == TPS_SEGMENT_CUDA_IPC;
-}
-
+/* A caller that finds no room in host memory repeats the demand with its next message. Tensors that
+ * find no room on a device are copied to the host, so no later message repeats their demand: it
+ * stays until all of its segments are open. */
 static gsize
 plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use)
 {
@@ -518,8 +481,9 @@ plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use)
 
   if (demand->n_bytes == 0)
     return 0;
-  now = count_suitable (pool, &wanted) < demand->n_parallel && make_room (pool, &wanted, &wait);
-  if (!wait && !(now && wants_all (kind)))
+  now = count_of_use (pool, kind, use, TRUE, wanted.size).n_segments < demand->n_parallel
+        && make_room (pool, &wanted, &wait);
+  if (!wait && !(now && kind == TPS_SEGMENT_CUDA_IPC))
     *demand = (TpsSegmentDemand) { 0 };
   return now ? wanted.size : 0;
 }
@@ -532,8 +496,8 @@ pool_plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse *use)
   gsize size;
 
   /* The use with fewer bytes comes first, because the other use has made room for it. */
-  *use = count_open (pool, kind, TPS_SEGMENT_ANSWERS).n_bytes
-                 < count_open (pool, kind, TPS_SEGMENT_REQUESTS).n_bytes
+  *use = count_of_use (pool, kind, TPS_SEGMENT_ANSWERS, TRUE, 0).n_bytes
+                 < count_of_use (pool, kind, TPS_SEGMENT_REQUESTS, TRUE, 0).n_bytes
              ? TPS_SEGMENT_ANSWERS
              : TPS_SEGMENT_REQUESTS;
   size = plan (pool, kind, *use);
@@ -554,16 +518,11 @@ typedef struct
   guint n_inline;
   gsize n_inline_bytes;
   gsize n_inline_room; /* their bytes in a segment */
-} TpsSliceSearch;
+  gboolean wants_all;  /* else the search ends with the first slice */
+} Search;
 
 /* The limit of the sum of slice lengths, because the lengths are unchecked. */
 #define MAX_ROOM (G_MAXINT64 / 2)
-
-typedef struct
-{
-  TpsSliceSearch *found;
-  gboolean wants_all; /* else the search ends with the first slice */
-} Search;
 
 /* Bits for the fields of a struct. */
 enum
@@ -579,7 +538,7 @@ static void search_struct (TpsReader *in, Search *search);
 static gboolean
 is_done (const TpsReader *in, const Search *search)
 {
-  return in->bad || (search->found->has_slice && !search->wants_all);
+  return in->bad || (search->has_slice && !search->wants_all);
 }
 
 /* Searches the elements of a list of structs. All other lists are skipped, because they contain no
@@ -614,7 +573,7 @@ search_value (TpsReader *in, TpsWireType type, Search *search)
 }
 
 static void
-count_inline (TpsSliceSearch *found, guint has, gsize n_bytes)
+count_inline (Search *found, guint has, gsize n_bytes)
 {
   if ((has & (HAS_NUMBER_1 | HAS_LIST_2)) != (HAS_NUMBER_1 | HAS_LIST_2)
       || n_bytes < TPS_SHARING_MIN_BYTES)
@@ -625,7 +584,7 @@ count_inline (TpsSliceSearch *found, guint has, gsize n_bytes)
 }
 
 static void
-count_slice (TpsSliceSearch *found, const gint64 *values)
+count_slice (Search *found, const gint64 *values)
 {
   gsize n_bytes = (gsize) CLAMP (values[2], 0, MAX_ROOM - (gint64) found->n_shared_room);
 
@@ -668,9 +627,9 @@ search_struct (TpsReader *in, Search *search)
   tps_reader_struct_end (in);
   if (is_done (in, search))
     return;
-  count_inline (search->found, has, n_binary);
+  count_inline (search, has, n_binary);
   if (has == HAS_SLICE_FIELDS)
-    count_slice (search->found, values);
+    count_slice (search, values);
 }
 
 static gboolean
@@ -682,18 +641,18 @@ has_large_body (const TpsMessage *message)
   return FALSE;
 }
 
-/* Fills in `found`. A SharedSlice has exactly the i64 fields 1, 2 and 3; an inline Tensor an i32 as
- * field 1, a list as 2 and a binary as 3; no other structs of the contract have these fields.
- * Unless `wants_all`, the search may end at the first slice. Thread: any. */
-static void
-slice_search (const TpsMessage *message, gboolean wants_all, TpsSliceSearch *found)
+/* Returns the slices of the message. A SharedSlice has exactly the i64 fields 1, 2 and 3; an inline
+ * Tensor an i32 as field 1, a list as 2 and a binary as 3; no other structs of the contract have
+ * these fields. Unless `wants_all`, the search may end at the first slice. Thread: any. */
+static Search
+slice_search (const TpsMessage *message, gboolean wants_all)
 {
-  Search search = { found, wants_all || has_large_body (message) };
+  Search search = { .wants_all = wants_all || has_large_body (message) };
   TpsReader in;
 
-  memset (found, 0, sizeof *found);
   tps_reader_init (&in, message);
   search_struct (&in, &search);
+  return search;
 }
 
 TpsSegmentPool *
@@ -1200,9 +1159,9 @@ give_back (TpsSegmentPool *pool, TpsPoolSegment *held)
 }
 
 static void
-view_unref (TpsSharing *sharing)
+free_view (gpointer data)
 {
-  View *view = (View *) sharing;
+  View *view = data;
   TpsSegmentPool *pool = view->pool;
 
   if (!tps_refcount_dec (&view->refcount))
@@ -1216,39 +1175,15 @@ view_unref (TpsSharing *sharing)
 }
 
 static void
-view_ref (TpsSharing *sharing)
+view_unref (TpsSharing *sharing)
 {
-  tps_refcount_inc (&((View *) sharing)->refcount);
+  free_view (sharing);
 }
 
 static void
-free_buffer (gpointer user_data)
+view_ref (TpsSharing *sharing)
 {
-  view_unref (user_data);
-}
-
-static gboolean
-check_slice (const View *view, const TpsSharedSlice *slice, GError **error)
-{
-  const TpsPoolSegment *held = view->held;
-
-  if (held == NULL || slice->segment != held->id)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "names segment %" G_GINT64_FORMAT ", which does not belong to this reply",
-                 slice->segment);
-  else if (slice->offset < 0 || slice->offset % TPS_SHARING_ALIGNMENT != 0)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "begins at %" G_GINT64_FORMAT ", expected a multiple of %d", slice->offset,
-                 TPS_SHARING_ALIGNMENT);
-  else if (slice->length < 0 || (guint64) slice->offset > held->n_bytes
-           || (guint64) slice->length > held->n_bytes - (guint64) slice->offset)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "has bytes [%" G_GINT64_FORMAT ", + %" G_GINT64_FORMAT
-                 "), the segment has %" G_GSIZE_FORMAT,
-                 slice->offset, slice->length, held->n_bytes);
-  else
-    return TRUE;
-  return FALSE;
+  tps_refcount_inc (&((View *) sharing)->refcount);
 }
 
 static TpsBuffer *
@@ -1257,14 +1192,18 @@ view_resolve (TpsSharing *sharing, const TpsSharedSlice *slice, GError **error)
   View *view = (View *) sharing;
 
   /* No lock is needed, because these fields do not change while the segment is lent. */
-  if (!check_slice (view, slice, error))
+  if (view->held == NULL || slice->segment != view->held->id)
+    return tps_fail_null (error, TPS_ERROR_INVALID_ARGUMENT,
+                          "names segment %" G_GINT64_FORMAT ", which does not belong to this reply",
+                          slice->segment);
+  if (!tps_segment_check_slice (view->held->segment, slice, error))
     return NULL;
   tps_mutex_lock (&view->pool->lock);
   sharing_count_add (&view->pool->stats.received_shared, (guint64) slice->length);
   tps_mutex_unlock (&view->pool->lock);
   view_ref (sharing);
   return tps_segment_show (view->held->segment, (gsize) slice->offset, (gsize) slice->length,
-                           free_buffer, view);
+                           free_view, view);
 }
 
 static gboolean
@@ -1317,7 +1256,7 @@ count_parallel_answers (const TpsSegmentPool *pool)
 /* Records a demand for tensors that came inline. A larger segment, or one more segment, would have
  * taken them. */
 static void
-miss (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *held)
+miss (TpsSegmentPool *pool, const Search *found, const TpsPoolSegment *held)
 {
   pool->stats.received_inline.n_tensors += found->n_inline;
   pool->stats.received_inline.n_bytes += found->n_inline_bytes;
@@ -1330,7 +1269,7 @@ miss (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *h
  * device. For a lookup in tables of the device, either all results lie in memory of the device, or
  * none. */
 static gsize
-count_missed (const TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *held)
+count_missed (const TpsSegmentPool *pool, const Search *found, const TpsPoolSegment *held)
 {
   gboolean is_on_host = held != NULL && held->kind == TPS_SEGMENT_MEMFD;
 
@@ -1345,7 +1284,7 @@ count_missed (const TpsSegmentPool *pool, const TpsSliceSearch *found, const Tps
  * because it had no room on the device. If all segments of the device are in use here, one more
  * would have been useful. */
 static void
-miss_device (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *held)
+miss_device (TpsSegmentPool *pool, const Search *found, const TpsPoolSegment *held)
 {
   gboolean has_room = pool->takes_lookups && held != NULL && held->kind == TPS_SEGMENT_CUDA_IPC;
   gsize n_bytes = has_room ? 0 : count_missed (pool, found, held);
@@ -1355,27 +1294,19 @@ miss_device (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSeg
                  pool_count (pool, TPS_SEGMENT_CUDA_IPC, TPS_POOL_SEGMENT_LENT) + 1);
 }
 
-/* Returns TRUE if the reply may refer to shared memory, or has tensors that may have missed it.
- * Sets `shares` if the connection has segments for replies. */
-static gboolean
-may_matter (TpsSegmentPool *pool, const TpsMessage *answer, gboolean *shares)
-{
-  tps_mutex_lock (&pool->lock);
-  *shares = has_answers (pool);
-  tps_mutex_unlock (&pool->lock);
-  return *shares || answer->n_bodies > 0;
-}
-
 TpsSharing *
 tps_segment_pool_receive (TpsSegmentPool *pool, const TpsMessage *answer)
 {
-  TpsSliceSearch found;
   View *view = NULL;
+  Search found;
   gboolean shares;
 
-  if (!may_matter (pool, answer, &shares))
+  tps_mutex_lock (&pool->lock);
+  shares = has_answers (pool);
+  tps_mutex_unlock (&pool->lock);
+  if (!shares && answer->n_bodies == 0)
     return NULL;
-  slice_search (answer, pool->takes_lookups, &found);
+  found = slice_search (answer, pool->takes_lookups);
   if (shares)
     view = view_new (pool);
   if (!found.has_slice && found.n_inline == 0)

@@ -64,18 +64,6 @@ segment_budget_new (const TpsSegmentLimits *limits)
   return budget;
 }
 
-/* Returns the bytes of all segments that are charged now. */
-static gsize
-segment_budget_get_bytes (TpsSegmentBudget *budget)
-{
-  gsize n_bytes;
-
-  tps_mutex_lock (&budget->lock);
-  n_bytes = budget->n_bytes;
-  tps_mutex_unlock (&budget->lock);
-  return n_bytes;
-}
-
 static void
 segment_budget_unref (TpsSegmentBudget *budget)
 {
@@ -103,12 +91,6 @@ take_one_in_process (guint max, GError **error)
                    "all connections together have %u segments, which is the limit", max);
 }
 
-static void
-give_back_one_in_process (void)
-{
-  atomic_fetch_sub_explicit (&n_in_process, 1, memory_order_relaxed);
-}
-
 static gboolean
 reserve_in_server (TpsSegmentBudget *budget, gsize n_bytes, GError **error)
 {
@@ -117,7 +99,7 @@ reserve_in_server (TpsSegmentBudget *budget, gsize n_bytes, GError **error)
   if (tps_budget_charge (budget->all, n_bytes, error))
     return TRUE;
   g_prefix_error (error, "a segment of %" G_GSIZE_FORMAT " bytes: ", n_bytes);
-  give_back_one_in_process ();
+  atomic_fetch_sub_explicit (&n_in_process, 1, memory_order_relaxed);
   return FALSE;
 }
 
@@ -139,23 +121,12 @@ check_connection (const TpsSegmentBudget *budget, gsize n_bytes, GError **error)
   return FALSE;
 }
 
-static TpsSegmentCharge *
-charge_new (TpsSegmentBudget *budget, gsize n_bytes)
-{
-  TpsSegmentCharge *charge = g_new0 (TpsSegmentCharge, 1);
-
-  tps_refcount_init (&charge->refcount);
-  tps_refcount_inc (&budget->refcount);
-  charge->budget = budget;
-  charge->n_bytes = n_bytes;
-  return charge;
-}
-
 /* Charges a segment of `n_bytes`. The caller owns the charge, which holds a reference to the
  * budget. Errors: RESOURCE_EXHAUSTED, with the limit. */
 static TpsSegmentCharge *
 segment_budget_take (TpsSegmentBudget *budget, gsize n_bytes, GError **error)
 {
+  TpsSegmentCharge *charge;
   gboolean allowed;
 
   tps_mutex_lock (&budget->lock);
@@ -166,18 +137,14 @@ segment_budget_take (TpsSegmentBudget *budget, gsize n_bytes, GError **error)
       budget->n_segments++;
     }
   tps_mutex_unlock (&budget->lock);
-  return allowed ? charge_new (budget, n_bytes) : NULL;
-}
-
-static void
-give_back (TpsSegmentBudget *budget, gsize n_bytes)
-{
-  tps_mutex_lock (&budget->lock);
-  budget->n_bytes -= n_bytes;
-  budget->n_segments--;
-  tps_mutex_unlock (&budget->lock);
-  tps_budget_release (budget->all, n_bytes);
-  give_back_one_in_process ();
+  if (!allowed)
+    return NULL;
+  charge = g_new0 (TpsSegmentCharge, 1);
+  tps_refcount_init (&charge->refcount);
+  tps_refcount_inc (&budget->refcount);
+  charge->budget = budget;
+  charge->n_bytes = n_bytes;
+  return charge;
 }
 
 TPS_DEFINE_REF (TpsSegmentCharge, tps_segment_charge)
@@ -185,10 +152,17 @@ TPS_DEFINE_REF (TpsSegmentCharge, tps_segment_charge)
 void
 tps_segment_charge_unref (TpsSegmentCharge *charge)
 {
+  TpsSegmentBudget *budget = charge->budget;
+
   if (!tps_refcount_dec (&charge->refcount))
     return;
-  give_back (charge->budget, charge->n_bytes);
-  segment_budget_unref (charge->budget);
+  tps_mutex_lock (&budget->lock);
+  budget->n_bytes -= charge->n_bytes;
+  budget->n_segments--;
+  tps_mutex_unlock (&budget->lock);
+  tps_budget_release (budget->all, charge->n_bytes);
+  atomic_fetch_sub_explicit (&n_in_process, 1, memory_order_relaxed);
+  segment_budget_unref (budget);
   g_free (charge);
 }
 
@@ -299,24 +273,17 @@ entry_unref (Entry *entry)
   g_free (entry);
 }
 
-/* Returns a new id. Ids are unique in the process, so the id of a closed segment, or of a segment
- * of another connection, is unknown. */
-static gint64
-make_id (void)
-{
-  static atomic_llong last_id;
-
-  return (gint64) atomic_fetch_add_explicit (&last_id, 1, memory_order_relaxed) + 1;
-}
-
 /* Takes ownership of the charge and, unless the segment is common, of the segment. */
 static Entry *
 entry_new (TpsSegmentCharge *charge, TpsSegment *segment)
 {
+  /* Ids are unique in the process, so the id of a closed segment, or of a segment of another
+   * connection, is unknown. */
+  static atomic_llong last_id;
   Entry *entry = g_new0 (Entry, 1);
 
   tps_refcount_init (&entry->refcount);
-  entry->id = make_id ();
+  entry->id = (gint64) atomic_fetch_add_explicit (&last_id, 1, memory_order_relaxed) + 1;
   entry->segment = segment;
   entry->charge = charge;
   entry->state = segment->use == TPS_SEGMENT_ANSWERS ? STATE_FREE : STATE_REQUESTS;
@@ -384,7 +351,11 @@ tps_segment_registry_get_bytes (const TpsSegmentRegistry *registry)
 
   for (guint i = 0; i < TPS_SEGMENT_N_KINDS; i++)
     if (registry->budgets[i] != NULL)
-      n_bytes += segment_budget_get_bytes (registry->budgets[i]);
+      {
+        tps_mutex_lock (&registry->budgets[i]->lock);
+        n_bytes += registry->budgets[i]->n_bytes;
+        tps_mutex_unlock (&registry->budgets[i]->lock);
+      }
   return n_bytes;
 }
 
@@ -832,24 +803,6 @@ find_for_request (TpsSegmentRegistry *registry, gint64 id, GError **error)
                         "names segment %" G_GINT64_FORMAT ", which %s", id, why);
 }
 
-static gboolean
-check_bounds (const TpsSharedSlice *slice, gsize size, GError **error)
-{
-  if (slice->offset < 0 || slice->length < 0 || (guint64) slice->offset > size
-      || (guint64) slice->length > size - (guint64) slice->offset)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "has offset %" G_GINT64_FORMAT " and length %" G_GINT64_FORMAT
-                 ", segment %" G_GINT64_FORMAT " has %" G_GSIZE_FORMAT " bytes",
-                 slice->offset, slice->length, slice->segment, size);
-  else if (slice->offset % TPS_SHARING_ALIGNMENT != 0)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "has offset %" G_GINT64_FORMAT ", expected a multiple of %d", slice->offset,
-                 TPS_SHARING_ALIGNMENT);
-  else
-    return TRUE;
-  return FALSE;
-}
-
 static TpsBuffer *
 receive_resolve (TpsSharing *sharing, const TpsSharedSlice *slice, GError **error)
 {
@@ -859,7 +812,7 @@ receive_resolve (TpsSharing *sharing, const TpsSharedSlice *slice, GError **erro
 
   if (entry == NULL)
     return NULL;
-  if (!check_bounds (slice, entry->segment->n_bytes, error))
+  if (!tps_segment_check_slice (entry->segment, slice, error))
     {
       entry_unref (entry);
       return NULL;
@@ -984,15 +937,21 @@ end_filling (Answer *answer, Event event)
 }
 
 static void
-answer_unref (TpsSharing *sharing)
+free_answer (gpointer data)
 {
-  Answer *answer = (Answer *) sharing;
+  Answer *answer = data;
 
   if (!tps_refcount_dec (&answer->refcount))
     return;
   end_filling (answer, EVENT_ABANDON);
   tps_segment_registry_unref (answer->registry);
   tps_magazine_put (&answer_magazine, &answer_depot, answer);
+}
+
+static void
+answer_unref (TpsSharing *sharing)
+{
+  free_answer (sharing);
 }
 
 /* Returns the memory for the bytes; NULL = no room. A reply uses one segment, and therefore one
@@ -1191,12 +1150,6 @@ tps_segment_registry_answer (TpsSegmentRegistry *registry)
   return &answer->sharing;
 }
 
-static void
-free_reserved (gpointer user_data)
-{
-  answer_unref (user_data);
-}
-
 TpsBuffer *
 tps_segment_registry_reserve (TpsSharing *sharing, TpsDevice *device, gsize n_bytes)
 {
@@ -1212,7 +1165,7 @@ tps_segment_registry_reserve (TpsSharing *sharing, TpsDevice *device, gsize n_by
   answer->reserved = reserve (answer, kind, n_bytes, &slice);
   answer->n_reserved = n_bytes;
   answer_ref (sharing);
-  return tps_segment_show (answer->entry->segment, (gsize) slice.offset, n_bytes, free_reserved,
+  return tps_segment_show (answer->entry->segment, (gsize) slice.offset, n_bytes, free_answer,
                            answer);
 }
 
