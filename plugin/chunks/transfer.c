@@ -19,25 +19,6 @@ static const struct
   [TPS_TRANSFER_ANSWERED] = { "answered", 0 },
 };
 
-struct TpsTransfer
-{
-  TpsRefcount refcount;
-  gchar *name;
-  gchar *owner;   /* name of a principal; NULL = none */
-  gint64 n_bytes; /* announced size of the call; 0 if the call came in a frame */
-  gint32 n_chunks;
-
-  /* The fields below belong to the thread that feeds chunks. */
-  TpsMessageBuilder builder;
-  gsize n_each_bytes; /* of a chunk; 0 = none was received */
-  gint32 n_fed;
-
-  TpsTransferState state;
-  gint32 n_received;
-  TpsWriter *answer;
-  gsize n_answer_bytes;
-};
-
 /* ---- creation and release ------------------------------------------------------------------- */
 
 static TpsTransfer *
@@ -102,12 +83,6 @@ tps_transfer_unref (TpsTransfer *transfer)
   g_free (transfer);
 }
 
-void
-tps_transfer_set_owner (TpsTransfer *transfer, const gchar *owner)
-{
-  transfer->owner = g_strdup (owner);
-}
-
 gboolean
 tps_transfer_may_use (const TpsTransfer *transfer, const gchar *principal)
 {
@@ -127,34 +102,10 @@ tps_transfer_state_name (TpsTransferState state)
   return states[state].name;
 }
 
-const gchar *
-tps_transfer_get_name (const TpsTransfer *transfer)
-{
-  return transfer->name;
-}
-
-TpsTransferState
-tps_transfer_get_state (const TpsTransfer *transfer)
-{
-  return transfer->state;
-}
-
-gint32
-tps_transfer_get_n_received (const TpsTransfer *transfer)
-{
-  return transfer->n_received;
-}
-
 gint64
 tps_transfer_get_n_bytes (const TpsTransfer *transfer)
 {
   return transfer->answer != NULL ? (gint64) transfer->n_answer_bytes : transfer->n_bytes;
-}
-
-gboolean
-tps_transfer_is_of (const TpsTransfer *transfer, gint64 n_bytes, gint32 n_chunks)
-{
-  return transfer->n_bytes == n_bytes && transfer->n_chunks == n_chunks;
 }
 
 /* ---- chunks --------------------------------------------------------------------------------- */
@@ -251,10 +202,4 @@ tps_transfer_take_answer (TpsTransfer *transfer, TpsWriter *answer)
 {
   set_state (transfer, TPS_TRANSFER_ANSWERED);
   set_answer (transfer, answer);
-}
-
-TpsWriter *
-tps_transfer_get_answer (TpsTransfer *transfer)
-{
-  return transfer->answer;
 }

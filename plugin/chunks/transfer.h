@@ -13,10 +13,9 @@
 
 #include "plugin/chunks/chunk_layout.h"
 #include "plugin/wire/wire_chunks.h"
+#include "runtime/base/sync.h"
 
 G_BEGIN_DECLS
-
-typedef struct TpsTransfer TpsTransfer;
 
 typedef enum
 {
@@ -34,6 +33,26 @@ typedef enum
   TPS_CHUNK_REPEATED, /* the chunk has already been received */
 } TpsChunkVerdict;
 
+/* Read-only for others, but for `owner`, which may be set before other threads know the transfer. */
+typedef struct
+{
+  TpsRefcount refcount;
+  gchar *name;
+  gchar *owner;   /* the only principal that may use it; NULL = all that know its name */
+  gint64 n_bytes; /* announced size of the call; 0 if the call came in a frame */
+  gint32 n_chunks;
+
+  /* The fields below belong to the thread that feeds chunks. */
+  TpsMessageBuilder builder;
+  gsize n_each_bytes; /* of a chunk; 0 = none was received */
+  gint32 n_fed;
+
+  TpsTransferState state;
+  gint32 n_received; /* chunks, in order from 0 */
+  TpsWriter *answer; /* when ANSWERED; does not change any more */
+  gsize n_answer_bytes;
+} TpsTransfer;
+
 /* Begins a message of `n_bytes` in `n_chunks`. Its bodies come from `bodies` (a reference is taken;
  * NULL = the default pool). Copies `name`. The caller owns a reference. Errors: INVALID_ARGUMENT
  * (impossible numbers). */
@@ -48,27 +67,15 @@ TpsTransfer *tps_transfer_new_answered (const gchar *name, TpsWriter *answer);
 TpsTransfer *tps_transfer_ref (TpsTransfer *transfer);
 void tps_transfer_unref (TpsTransfer *transfer);
 
-/* Sets the only principal that may use the transfer; NULL (the default) = every principal that
- * knows its name. Copies `owner`. May be called once, before other threads know the transfer. */
-void tps_transfer_set_owner (TpsTransfer *transfer, const gchar *owner);
 /* Returns TRUE if `principal`, which may be NULL, may use the transfer. */
 gboolean tps_transfer_may_use (const TpsTransfer *transfer, const gchar *principal);
 
-/* Return the name, which is borrowed, and the state of the transfer. */
-const gchar *tps_transfer_get_name (const TpsTransfer *transfer);
-TpsTransferState tps_transfer_get_state (const TpsTransfer *transfer);
 /* Returns the name of a state, for errors; static. */
 const gchar *tps_transfer_state_name (TpsTransferState state);
-
-/* Returns the number of chunks received, in order from 0. */
-gint32 tps_transfer_get_n_received (const TpsTransfer *transfer);
 
 /* Returns the number of bytes that count against a limit: the announced length of the call, and
  * later the length of the reply. */
 gint64 tps_transfer_get_n_bytes (const TpsTransfer *transfer);
-
-/* Returns TRUE if the transfer was begun with these numbers. */
-gboolean tps_transfer_is_of (const TpsTransfer *transfer, gint64 n_bytes, gint32 n_chunks);
 
 /* Checks the numbers, the length and the CRC of a chunk. Errors: INVALID_ARGUMENT. */
 TpsChunkVerdict tps_transfer_check (TpsTransfer *transfer, const TpsChunk *chunk, GError **error);
@@ -88,10 +95,6 @@ TpsMessage *tps_transfer_take_call (TpsTransfer *transfer, GError **error);
 /* Takes ownership of the reply of a running transfer. `answer` must have been ended for a transfer.
  * The transfer is then ANSWERED. */
 void tps_transfer_take_answer (TpsTransfer *transfer, TpsWriter *answer);
-
-/* Returns the reply, borrowed. The reply does not change any more. The transfer must be
- * ANSWERED. */
-TpsWriter *tps_transfer_get_answer (TpsTransfer *transfer);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTransfer, tps_transfer_unref)
 

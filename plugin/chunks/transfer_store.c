@@ -113,7 +113,7 @@ count_loads (const TpsTransferStore *store, const Room *room)
 static gsize
 get_rank (const Room *room, const Entry *entry)
 {
-  TpsTransferState state = tps_transfer_get_state (entry->transfer);
+  TpsTransferState state = entry->transfer->state;
   gboolean is_idle = state != TPS_TRANSFER_ANSWERED
                      && entry->touched_ns <= room->now_ns - TPS_TRANSFER_PATIENCE_NS;
   gsize load = get_load (room, entry->tenant), asking_load = get_load (room, room->tenant);
@@ -158,7 +158,7 @@ remove_entry (TpsTransferStore *store, Entry *entry)
   TpsTransfer *transfer = g_steal_pointer (&entry->transfer);
 
   store->n_bytes -= entry->n_bytes;
-  g_hash_table_remove (store->entries, tps_transfer_get_name (transfer));
+  g_hash_table_remove (store->entries, transfer->name);
   return transfer;
 }
 
@@ -277,18 +277,7 @@ insert (TpsTransferStore *store, TpsTransfer *transfer, gsize n_bytes, const Tps
   entry->n_bytes = n_bytes;
   entry->touched_ns = need->now_ns;
   store->n_bytes += n_bytes;
-  g_hash_table_insert (store->entries, (gpointer) (gsize) tps_transfer_get_name (transfer), entry);
-}
-
-static TpsTransfer *
-resume (Entry *entry, gint64 n_bytes, gint32 n_chunks, GError **error)
-{
-  if (entry->ended || !tps_transfer_is_of (entry->transfer, n_bytes, n_chunks))
-    return tps_fail_null (
-        error, TPS_ERROR_ALREADY_EXISTS,
-        "transfer %s exists with another size or count, or is ending: choose a new name",
-        tps_transfer_get_name (entry->transfer));
-  return entry->transfer;
+  g_hash_table_insert (store->entries, (gpointer) (gsize) transfer->name, entry);
 }
 
 TpsTransfer *
@@ -298,8 +287,13 @@ tps_transfer_store_begin (TpsTransferStore *store, const gchar *name, gint64 n_b
   Entry *entry = g_hash_table_lookup (store->entries, name);
   TpsTransfer *transfer;
 
+  if (entry != NULL && !entry->ended && entry->transfer->n_bytes == n_bytes
+      && entry->transfer->n_chunks == n_chunks)
+    return entry->transfer;
   if (entry != NULL)
-    return resume (entry, n_bytes, n_chunks, error);
+    return tps_fail_null (
+        error, TPS_ERROR_ALREADY_EXISTS,
+        "transfer %s exists with another size or count, or is ending: choose a new name", name);
   transfer = tps_transfer_new (name, n_bytes, n_chunks, store->bodies, error);
   if (transfer == NULL)
     return NULL;
@@ -335,7 +329,7 @@ tps_transfer_store_find (TpsTransferStore *store, const gchar *name, GError **er
 static Entry *
 get_entry (TpsTransferStore *store, const TpsTransfer *transfer, GError **error)
 {
-  const gchar *name = tps_transfer_get_name (transfer);
+  const gchar *name = transfer->name;
   Entry *entry = g_hash_table_lookup (store->entries, name);
 
   if (entry != NULL && entry->transfer == transfer)
@@ -400,7 +394,7 @@ void
 tps_transfer_store_answer (TpsTransferStore *store, TpsTransfer *transfer, TpsWriter *answer,
                            gint64 now_ns)
 {
-  Entry *entry = g_hash_table_lookup (store->entries, tps_transfer_get_name (transfer));
+  Entry *entry = g_hash_table_lookup (store->entries, transfer->name);
 
   tps_transfer_take_answer (transfer, answer);
   g_assert (entry != NULL && entry->transfer == transfer); /* running transfers are never removed */
@@ -422,7 +416,7 @@ tps_transfer_store_end (TpsTransferStore *store, const gchar *name)
 
   if (entry == NULL)
     return NULL;
-  if (tps_transfer_get_state (entry->transfer) != TPS_TRANSFER_RUNNING)
+  if (entry->transfer->state != TPS_TRANSFER_RUNNING)
     return remove_entry (store, entry);
   entry->ended = TRUE;
   return NULL;
@@ -431,7 +425,7 @@ tps_transfer_store_end (TpsTransferStore *store, const gchar *name)
 static gint64
 get_expiry_ns (const TpsTransferStore *store, const Entry *entry)
 {
-  if (tps_transfer_get_state (entry->transfer) == TPS_TRANSFER_RUNNING)
+  if (entry->transfer->state == TPS_TRANSFER_RUNNING)
     return G_MAXINT64;
   return entry->touched_ns + store->options.idle_ns;
 }

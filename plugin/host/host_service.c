@@ -39,7 +39,7 @@ handle (TpsCall *call, gpointer object)
   ThriftProtocol *protocol = open_call (call);
   g_autoptr (GError) error = NULL;
   TpsWriter *reply = NULL;
-  const TpsGrant *outer = tps_grant_set_current (tps_call_get_grant (call));
+  const TpsGrant *outer = tps_grant_set_current (call->grant);
 
   if (thrift_processor_process (service->processor, protocol, protocol, &error))
     reply = tps_host_transport_steal_reply (TPS_HOST_TRANSPORT (protocol->transport));

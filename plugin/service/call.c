@@ -13,36 +13,6 @@
 #include "runtime/base/sync.h"
 #include "runtime/base/trace.h"
 
-struct TpsCall
-{
-  TpsMessage *message;
-  const TpsCarrierOps *ops;
-  gpointer carried;
-  const TpsRpc *rpc;              /* NULL: a method of a different contract, or none */
-  const TpsCallContext *context;  /* borrowed */
-  const TpsGuardedMethod *method; /* of the dispatcher; NULL = not known yet */
-  const TpsGrant *grant;          /* borrowed from the carrier; NULL = everything is allowed */
-  TpsMethodMetrics *metrics;      /* borrowed; NULL = the call is not counted */
-  gint64 arrived_ns;              /* on the monotonic clock */
-  gboolean copies_shared;
-  gboolean is_admin;      /* the end is logged for the audit, with the next two fields */
-  gint code;              /* of the failure, on the wire; -1 = none */
-  gchar *object;          /* the table that the call named; NULL = none */
-  gboolean is_admitted;   /* the tenant counts the call until it ends */
-  TpsTenant *tenant;      /* borrowed; NULL = none */
-  gboolean has_arguments; /* they have been read */
-  TpsCallSpan *span;      /* NULL: the call is not traced */
-
-  /* The arguments of tps_call_run_on_worker(). */
-  void (*work) (TpsCall *call, gpointer user_data);
-  gpointer work_data;
-  GDestroyNotify release_work; /* may be NULL */
-
-  TpsSharing *place; /* of the reply, with reserved memory; NULL = none is reserved */
-
-  TpsCallSpan own_span; /* the memory of `span` */
-};
-
 /* Returns FALSE if a reply would not be sent: the call is oneway, or its connection has closed. */
 static gboolean
 wants_reply (TpsCall *call)
@@ -72,12 +42,6 @@ tps_call_get_principal (TpsCall *call)
     return call->grant->principal;
   return call->ops->get_principal != NULL ? call->ops->get_principal (call->carried)
                                           : tps_principal_get_anonymous ();
-}
-
-const TpsGrant *
-tps_call_get_grant (TpsCall *call)
-{
-  return call->grant;
 }
 
 gboolean
@@ -193,12 +157,6 @@ leave_tenant (TpsCall *call, TpsWriter *reply, gint64 now_ns)
   if (reply != NULL)
     tps_writer_get_pieces (reply, &n_pieces, &n_bytes);
   tps_tenant_end_call (call->tenant, n_bytes, now_ns);
-}
-
-TpsTenant *
-tps_call_get_tenant (TpsCall *call)
-{
-  return call->tenant;
 }
 
 const gchar *
@@ -737,19 +695,7 @@ tps_call_enter_phase (TpsCall *call, TpsPhase phase)
   tps_phases_enter_long (tps_call_get_phases (call), phase);
 }
 
-TpsDispatcher *
-tps_call_get_transferred (const TpsCall *call)
-{
-  return call->context->transferred;
-}
-
 /* ---- arguments ------------------------------------------------------------------------------ */
-
-void
-tps_call_copy_shared (TpsCall *call)
-{
-  call->copies_shared = TRUE;
-}
 
 void
 tps_call_get_arguments (TpsCall *call, TpsReader *in)

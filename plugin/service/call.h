@@ -37,8 +37,6 @@ typedef void (*TpsWriteResult) (TpsWriter *out, gconstpointer user_data);
  * answered. */
 void tps_call_get_arguments (TpsCall *call, TpsReader *in);
 
-/* Returns the tenant of the caller, borrowed; NULL = the call has no limits. */
-TpsTenant *tps_call_get_tenant (TpsCall *call);
 /* Returns its name. Borrowed; lives as long as the server's quotas. */
 const gchar *tps_call_get_tenant_name (TpsCall *call);
 
@@ -61,8 +59,6 @@ gboolean tps_call_authenticate (TpsCall *call, const gchar *token, GError **erro
  * (`table` NULL). */
 gboolean tps_call_may_see_table (TpsCall *call, const gchar *table, TpsRight right);
 
-/* Returns the rights of the caller, borrowed until the call is answered; NULL = all rights. */
-const TpsGrant *tps_call_get_grant (TpsCall *call);
 /* Returns the time of arrival of the call (tps_clock_now_ns()); 0 if calls are not counted. */
 gint64 tps_call_get_began_ns (const TpsCall *call);
 
@@ -178,6 +174,38 @@ typedef struct
   TpsDispatcher *transferred;
 } TpsCallContext;
 
+/* Others may read the fields, and the dispatcher sets `copies_shared`: arguments in memory shared with
+ * the client are then copied. */
+struct TpsCall
+{
+  TpsMessage *message;
+  const TpsCarrierOps *ops;
+  gpointer carried;
+  const TpsRpc *rpc;              /* NULL: a method of a different contract, or none */
+  const TpsCallContext *context;  /* borrowed */
+  const TpsGuardedMethod *method; /* of the dispatcher; NULL = not known yet */
+  const TpsGrant *grant;          /* borrowed from the carrier; NULL = everything is allowed */
+  TpsMethodMetrics *metrics;      /* borrowed; NULL = the call is not counted */
+  gint64 arrived_ns;              /* on the monotonic clock */
+  gboolean copies_shared;
+  gboolean is_admin;      /* the end is logged for the audit, with the next two fields */
+  gint code;              /* of the failure, on the wire; -1 = none */
+  gchar *object;          /* the table that the call named; NULL = none */
+  gboolean is_admitted;   /* the tenant counts the call until it ends */
+  TpsTenant *tenant;      /* borrowed; NULL = none */
+  gboolean has_arguments; /* they have been read */
+  TpsCallSpan *span;      /* NULL: the call is not traced */
+
+  /* The arguments of tps_call_run_on_worker(). */
+  void (*work) (TpsCall *call, gpointer user_data);
+  gpointer work_data;
+  GDestroyNotify release_work; /* may be NULL */
+
+  TpsSharing *place; /* of the reply, with reserved memory; NULL = none is reserved */
+
+  TpsCallSpan own_span; /* the memory of `span` */
+};
+
 /* Creates a call, which lives until it is answered. Takes over `message`. `context` and `rpc` are
  * borrowed; NULL `rpc` = the method has no descriptor. */
 TpsCall *tps_call_new (TpsMessage *message, const TpsRpc *rpc, const TpsCarrierOps *ops,
@@ -195,9 +223,6 @@ gboolean tps_call_admit (TpsCall *call, gboolean is_login, GError **error);
 
 /* Begins the span of the call. Must be called before the handler. */
 void tps_call_begin_span (TpsCall *call);
-
-/* Makes tps_call_read_arguments() copy arguments in memory shared with the client. */
-void tps_call_copy_shared (TpsCall *call);
 
 /* Sets the method of the call, borrowed until the call is answered. */
 void tps_call_set_method (TpsCall *call, const TpsGuardedMethod *method);

@@ -328,7 +328,7 @@ guard_other (const Target *target, const gchar *name)
 static gboolean
 may_call (const Target *target, TpsCall *call, const gchar *name, GError **error)
 {
-  const TpsGrant *grant = tps_call_get_grant (call);
+  const TpsGrant *grant = call->grant;
   TpsGuardedMethod other;
   gboolean may;
 
@@ -390,7 +390,7 @@ refuse_bodies (TpsCall *call, const TpsMessage *message)
   gsize n_needed = count_needed (message);
   g_autoptr (GError) error = NULL;
 
-  if (message->n_bytes_free > 0 && tps_grant_has_rights (tps_call_get_grant (call)))
+  if (message->n_bytes_free > 0 && tps_grant_has_rights (call->grant))
     {
       error = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                            "no room for %" G_GSIZE_FORMAT
@@ -425,7 +425,7 @@ open_service (TpsCall *call, const Target *target)
 
   if (!target->service->borrows_shared
       || (hooks != NULL && hooks->has_log && target->method->is_a_command))
-    tps_call_copy_shared (call);
+    call->copies_shared = TRUE;
   if (hooks == NULL || hooks->may_serve == NULL || hooks->may_serve (hooks->gate, &error))
     return TRUE;
   tps_call_reply_error (call, error);

@@ -122,10 +122,6 @@ void tps_dispatcher_set_access (TpsDispatcher *dispatcher, TpsAccess *access);
  * Must be called before the first message. */
 void tps_dispatcher_set_transferred (TpsDispatcher *dispatcher, TpsDispatcher *transferred);
 
-/* For Chunks: returns the dispatcher that was set with tps_dispatcher_set_transferred() for the
- * dispatcher of this call, borrowed until the call is answered. NULL = none was set. */
-TpsDispatcher *tps_call_get_transferred (const TpsCall *call);
-
 /* Takes and releases a reference. Thread: any. */
 TpsDispatcher *tps_dispatcher_ref (TpsDispatcher *dispatcher);
 void tps_dispatcher_unref (TpsDispatcher *dispatcher);

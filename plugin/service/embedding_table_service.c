@@ -148,7 +148,7 @@ add_query_rows (TpsCall *call, const TpsBagQuery *queries, guint n_queries, GErr
 {
   guint64 n_rows = 0;
 
-  if (tps_call_get_tenant (call) == NULL)
+  if (call->tenant == NULL)
     return TRUE;
   for (guint i = 0; i < n_queries; i++)
     n_rows += (guint64) tps_shape_n_elems (&queries[i].indices.shape);
@@ -161,7 +161,7 @@ add_gradient_rows (TpsCall *call, const TpsBagGradient *gradients, guint n_gradi
 {
   guint64 n_rows = 0;
 
-  if (tps_call_get_tenant (call) == NULL)
+  if (call->tenant == NULL)
     return TRUE;
   for (guint i = 0; i < n_gradients; i++)
     n_rows += (guint64) tps_shape_n_elems (&gradients[i].query.indices.shape);

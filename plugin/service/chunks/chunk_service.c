@@ -197,8 +197,7 @@ tps_chunks_set_services (TpsChunks *chunks, const TpsService *services, guint n_
 static const gchar *
 get_owner (TpsCall *call)
 {
-  return tps_call_get_grant (call) != NULL ? tps_principal_get_name (tps_call_get_principal (call))
-                                           : NULL;
+  return call->grant != NULL ? tps_principal_get_name (tps_call_get_principal (call)) : NULL;
 }
 
 /* Returns a transfer that the caller may use, borrowed. The lock must be held. Errors (NULL):
@@ -219,7 +218,7 @@ static TpsTransferNeed
 need_of (TpsCall *call)
 {
   return (TpsTransferNeed) {
-    .tenant = tps_call_get_tenant (call),
+    .tenant = call->tenant,
     .now_ns = tps_clock_now_ns (),
     .dropped = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_transfer_unref),
   };
@@ -244,7 +243,7 @@ make_or_find (TpsChunks *chunks, TpsCall *call, const TpsTransferArguments *argu
   transfer = tps_transfer_store_begin (chunks->store, arguments->transfer, arguments->bytes,
                                        arguments->count, need, error);
   if (transfer != NULL && found == NULL)
-    tps_transfer_set_owner (transfer, get_owner (call));
+    transfer->owner = g_strdup (get_owner (call));
   return transfer;
 }
 
@@ -276,7 +275,7 @@ begin (TpsChunks *chunks, TpsCall *call, const TpsTransferArguments *arguments, 
     transfer = make_or_find (chunks, call, arguments, &need, error);
   if (transfer != NULL)
     {
-      *n_received = tps_transfer_get_n_received (transfer);
+      *n_received = transfer->n_received;
       arm_timer (chunks);
     }
   tps_mutex_unlock (&chunks->shell.lock);
@@ -362,7 +361,7 @@ put_free (Put *put)
 static void
 end_fed (const Feed *feed)
 {
-  const gchar *name = tps_transfer_get_name (feed->transfer);
+  const gchar *name = feed->transfer->name;
   TpsTransfer *forgotten = NULL;
 
   tps_mutex_lock (&feed->chunks->shell.lock);
@@ -531,8 +530,8 @@ reply_answered (const TpsChunks *chunks, TpsCall *call, TpsTransfer *transfer)
   if (layout.n_chunks > 1)
     answer.count = layout.n_chunks;
   else
-    answer.message.pieces = tps_writer_get_pieces (tps_transfer_get_answer (transfer),
-                                                   &answer.message.n_pieces, NULL);
+    answer.message.pieces = tps_writer_get_pieces (transfer->answer, &answer.message.n_pieces,
+                                                   NULL);
   tps_call_reply_value_of (call, &answer, &lender);
 }
 
@@ -543,8 +542,8 @@ check_answer_index (const TpsTransfer *transfer, const TpsChunkLayout *layout, g
   if (index >= 0 && index < layout->n_chunks)
     return TRUE;
   return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
-                   "index %d: the reply of transfer %s has %d chunks", index,
-                   tps_transfer_get_name (transfer), layout->n_chunks);
+                   "index %d: the reply of transfer %s has %d chunks", index, transfer->name,
+                   layout->n_chunks);
 }
 
 static void
@@ -561,8 +560,8 @@ reply_chunk (const TpsChunks *chunks, TpsCall *call, TpsTransfer *transfer, gint
       tps_call_reply_error (call, error);
       return;
     }
-  tps_chunk_layout_get_pieces (&layout, index, tps_transfer_get_answer (transfer), pieces);
-  chunk.transfer = (gchar *) (gsize) tps_transfer_get_name (transfer);
+  tps_chunk_layout_get_pieces (&layout, index, transfer->answer, pieces);
+  chunk.transfer = (gchar *) (gsize) transfer->name;
   chunk.count = layout.n_chunks;
   chunk.data.pieces = (const struct iovec *) (gpointer) pieces->data;
   chunk.data.n_pieces = pieces->len;
@@ -580,7 +579,7 @@ find_answered (TpsChunks *chunks, TpsCall *call, const gchar *name, GError **err
   tps_mutex_lock (&chunks->shell.lock);
   transfer = find_transfer (chunks, call, name, error);
   if (transfer != NULL)
-    state = tps_transfer_get_state (transfer);
+    state = transfer->state;
   if (state == TPS_TRANSFER_ANSWERED)
     tps_transfer_store_touch (chunks->store, tps_transfer_ref (transfer), tps_clock_now_ns (),
                               NULL);
@@ -695,7 +694,7 @@ get_principal (gpointer carried)
 static const TpsGrant *
 get_grant (gpointer carried)
 {
-  return tps_call_get_grant (((const Run *) carried)->lender);
+  return (((const Run *) carried)->lender)->grant;
 }
 
 static TpsBudget *
@@ -739,7 +738,7 @@ static TpsMessage *
 begin_run (TpsChunks *chunks, TpsTransfer *transfer, TpsCall *call, Run **run, GError **error)
 {
   TpsMessage *message = tps_transfer_take_call (transfer, error);
-  TpsDispatcher *dispatcher = tps_call_get_transferred (call);
+  TpsDispatcher *dispatcher = call->context->transferred;
 
   if (message == NULL)
     return NULL;
@@ -751,7 +750,7 @@ begin_run (TpsChunks *chunks, TpsTransfer *transfer, TpsCall *call, Run **run, G
   (*run)->transfer = tps_transfer_ref (transfer);
   (*run)->dispatcher = tps_dispatcher_ref (dispatcher);
   (*run)->lender = call;
-  (*run)->tenant = tps_call_get_tenant (call);
+  (*run)->tenant = call->tenant;
   (*run)->askers = g_ptr_array_new ();
   g_ptr_array_add ((*run)->askers, call);
   g_hash_table_insert (chunks->runs, transfer, *run);
@@ -773,7 +772,7 @@ join_run (TpsChunks *chunks, TpsTransfer *transfer, TpsCall *call, GError **erro
   g_set_error (
       error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
       "transfer %s is running, and this server cannot wait: it serves one connection at a time",
-      tps_transfer_get_name (transfer));
+      transfer->name);
 }
 
 static void
@@ -800,7 +799,7 @@ enter_run (TpsChunks *chunks, TpsCall *call, const gchar *name, TpsMessage **mes
 
   if (transfer == NULL)
     return NULL;
-  switch (tps_transfer_get_state (transfer))
+  switch (transfer->state)
     {
     case TPS_TRANSFER_ANSWERED:
       return tps_transfer_ref (transfer);
@@ -858,8 +857,8 @@ keep_answer (gpointer object, TpsCall *call, TpsWriter *reply, gchar **name, GEr
   transfer = tps_transfer_store_keep (chunks->store, reply, &need, error);
   if (transfer != NULL)
     {
-      tps_transfer_set_owner (transfer, get_owner (call));
-      *name = g_strdup (tps_transfer_get_name (transfer));
+      transfer->owner = g_strdup (get_owner (call));
+      *name = g_strdup (transfer->name);
       arm_timer (chunks);
     }
   tps_mutex_unlock (&chunks->shell.lock);

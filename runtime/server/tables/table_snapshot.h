@@ -13,7 +13,6 @@
  * any. */
 GPtrArray *tps_table_store_ref_tables (TpsTableStore *store);
 
-
 /* Makes a table of a resolved specification in the host's memory, with rows and state of 0. The
  * caller owns the only reference. It must fill the table, set its incarnation, number of steps and
  * progress, and pass it to tps_table_store_adopt(). Errors: RESOURCE_EXHAUSTED. */

@@ -238,7 +238,7 @@ private:
                                                       arguments.count, &need, error);
     if (transfer == nullptr)
       return {};
-    gint32 n_received = tps_transfer_get_n_received (transfer);
+    gint32 n_received = transfer->n_received;
     return [n_received] (TpsWriter *out) {
       tps_rpc_write_result (&tps_begin_transfer_rpc, out, &n_received);
     };
@@ -274,7 +274,7 @@ private:
     TpsTransfer *transfer = tps_transfer_store_find (store, arguments.transfer, error);
     if (transfer == nullptr)
       return {};
-    if (tps_transfer_get_state (transfer) != TPS_TRANSFER_ANSWERED)
+    if (transfer->state != TPS_TRANSFER_ANSWERED)
       {
         g_autoptr (TpsMessage) message = tps_transfer_take_call (transfer, error);
         if (message == nullptr)
@@ -292,8 +292,8 @@ private:
       large.bytes = layout.n_bytes;
       large.count = layout.n_chunks > 1 ? layout.n_chunks : 0;
       if (large.count == 0)
-        large.message.pieces = tps_writer_get_pieces (tps_transfer_get_answer (transfer),
-                                                      &large.message.n_pieces, nullptr);
+        large.message.pieces = tps_writer_get_pieces (transfer->answer, &large.message.n_pieces,
+                                                      nullptr);
       tps_rpc_write_result (&tps_run_transfer_rpc, out, &large);
     };
   }
@@ -315,8 +315,8 @@ private:
                                                 answer_chunk_bytes);
       TpsChunk chunk = {};
 
-      tps_chunk_layout_get_pieces (&layout, index, tps_transfer_get_answer (transfer), pieces);
-      chunk.transfer = const_cast<gchar *> (tps_transfer_get_name (transfer));
+      tps_chunk_layout_get_pieces (&layout, index, transfer->answer, pieces);
+      chunk.transfer = const_cast<gchar *> (transfer->name);
       chunk.index = index;
       chunk.count = layout.n_chunks;
       chunk.data.pieces = reinterpret_cast<const struct iovec *> (pieces->data);
@@ -396,7 +396,7 @@ protected:
 
     forget_outcome ();
     network.answer = argument;
-    tps_chunked_call_fetch (&all, tps_transfer_get_name (transfer), on_done, this);
+    tps_chunked_call_fetch (&all, transfer->name, on_done, this);
     network.run ();
     EXPECT_EQ (n_done, 1);
   }

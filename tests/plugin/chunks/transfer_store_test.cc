@@ -218,7 +218,7 @@ TEST_F (Store, aCompleteTransferGivesWayOnlyAfterAWhile)
     ASSERT_NE (begin (name, 1, 1, second, name), nullptr);
   ASSERT_TRUE (receive (a, bytes.size ()) && tps_transfer_feed (a, &chunk.chunk, nullptr));
   tps_transfer_advance (a);
-  ASSERT_EQ (tps_transfer_get_state (a), TPS_TRANSFER_COMPLETE);
+  ASSERT_EQ (a->state, TPS_TRANSFER_COMPLETE);
   EXPECT_NE (begin ("b", 1, 1, second, "B"), nullptr);
   EXPECT_TRUE (is_there ("a")) << "though it is the oldest";
   EXPECT_NE (begin ("c", 1, 1, 5 * second, "C"), nullptr);
@@ -231,7 +231,7 @@ TEST_F (Store, nothingRunningGivesWay)
 
   EXPECT_FALSE (receive (b, 1000 * mib, 100 * second));
   EXPECT_TRUE (is_there ("a"));
-  EXPECT_EQ (tps_transfer_get_state (running), TPS_TRANSFER_RUNNING);
+  EXPECT_EQ (running->state, TPS_TRANSFER_RUNNING);
 }
 
 TEST_F (Store, forgetsIdleTransfers)
@@ -314,9 +314,9 @@ TEST_F (Store, keepsAnswersOfCallsThatCameInFrames)
   TpsTransfer *transfer = keep (answer);
 
   ASSERT_NE (transfer, nullptr);
-  EXPECT_EQ (tps_transfer_get_state (transfer), TPS_TRANSFER_ANSWERED);
-  EXPECT_EQ (tps_transfer_get_answer (transfer), answer);
-  EXPECT_TRUE (is_there (tps_transfer_get_name (transfer)));
+  EXPECT_EQ (transfer->state, TPS_TRANSFER_ANSWERED);
+  EXPECT_EQ (transfer->answer, answer);
+  EXPECT_TRUE (is_there (transfer->name));
   ASSERT_TRUE (receive (begin ("f", 1000 * mib, 10), 998 * mib - 1000));
   g_autoptr (TpsWriter) large = new_message (pattern (600), TPS_MESSAGE_REPLY);
   EXPECT_EQ (keep (large), nullptr);
