@@ -74,7 +74,6 @@ has_failed (TpsTypedReader *reader)
   return reader->error != NULL;
 }
 
-/* Returns the type of the next value, and counts it as read. */
 static TpsWireType
 take_next (TpsTypedLevel *level)
 {
@@ -133,14 +132,6 @@ pop (TpsTypedReader *reader)
     reader->n_levels--;
 }
 
-/* Returns TRUE if generated code creates an object for a value of this type. */
-static gboolean
-is_element (TpsWireType type)
-{
-  return type >= TPS_WIRE_BINARY;
-}
-
-/* Charges the message for the objects that generated code creates from it. */
 static gboolean
 charge (TpsTypedReader *reader, guint64 n, gsize n_bytes_each)
 {
@@ -220,8 +211,9 @@ tps_typed_reader_list_begin (TpsTypedReader *reader, TpsWireType kind, TpsWireTy
   if (has_failed (reader))
     return 0;
   level.n_missing = n;
-  if (kind == TPS_WIRE_SET || is_element (level.value) ? !count_elements (reader, n)
-                                                       : !charge (reader, n, SCALAR_BYTES))
+  /* Generated code creates an object for each element of these types. */
+  if (kind == TPS_WIRE_SET || level.value >= TPS_WIRE_BINARY ? !count_elements (reader, n)
+                                                             : !charge (reader, n, SCALAR_BYTES))
     return 0;
   *type = level.value;
   push (reader, level);
@@ -261,41 +253,18 @@ tps_typed_reader_container_end (TpsTypedReader *reader)
   pop (reader);
 }
 
-gboolean
-tps_typed_reader_bool (TpsTypedReader *reader)
-{
-  return expect (reader, TPS_WIRE_BOOL) && tps_reader_bool (&reader->in);
-}
+#define DEFINE_READ(name, type, wire_type)                                              \
+  type tps_typed_reader_##name (TpsTypedReader *reader)                                 \
+  {                                                                                     \
+    return expect (reader, TPS_WIRE_##wire_type) ? tps_reader_##name (&reader->in) : 0; \
+  }
 
-gint8
-tps_typed_reader_byte (TpsTypedReader *reader)
-{
-  return expect (reader, TPS_WIRE_BYTE) ? tps_reader_byte (&reader->in) : 0;
-}
-
-gint16
-tps_typed_reader_i16 (TpsTypedReader *reader)
-{
-  return expect (reader, TPS_WIRE_I16) ? tps_reader_i16 (&reader->in) : 0;
-}
-
-gint32
-tps_typed_reader_i32 (TpsTypedReader *reader)
-{
-  return expect (reader, TPS_WIRE_I32) ? tps_reader_i32 (&reader->in) : 0;
-}
-
-gint64
-tps_typed_reader_i64 (TpsTypedReader *reader)
-{
-  return expect (reader, TPS_WIRE_I64) ? tps_reader_i64 (&reader->in) : 0;
-}
-
-gdouble
-tps_typed_reader_double (TpsTypedReader *reader)
-{
-  return expect (reader, TPS_WIRE_DOUBLE) ? tps_reader_double (&reader->in) : 0.0;
-}
+DEFINE_READ (bool, gboolean, BOOL)
+DEFINE_READ (byte, gint8, BYTE)
+DEFINE_READ (i16, gint16, I16)
+DEFINE_READ (i32, gint32, I32)
+DEFINE_READ (i64, gint64, I64)
+DEFINE_READ (double, gdouble, DOUBLE)
 
 TpsBytesView
 tps_typed_reader_binary (TpsTypedReader *reader)

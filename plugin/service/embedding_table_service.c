@@ -137,34 +137,31 @@ handle_drop_table (TpsCall *call, gpointer service)
 /* ---- rows of tenants ------------------------------------------------------------------------ */
 
 /* Charges the tenant for the rows of the request as sent. The store checks ids and shapes later. */
+/* Checks that the caller has `right` for the table, and charges its tenant for the rows. */
 static gboolean
-add_tensor_rows (TpsCall *call, const TpsTensor *indices, GError **error)
+admit_rows (TpsCall *call, const gchar *table, TpsRight right, const TpsTensor *indices,
+            GError **error)
 {
-  return tps_call_add_rows (call, (guint64) tps_shape_n_elems (&indices->shape), error);
+  return tps_call_check_table (call, table, right, error)
+         && tps_call_add_rows (call, (guint64) tps_shape_n_elems (&indices->shape), error);
 }
 
+/* As admit_rows(), for an array of `n` elements of `elem_size` bytes, which begin with a
+ * TpsBagQuery. */
 static gboolean
-add_query_rows (TpsCall *call, const TpsBagQuery *queries, guint n_queries, GError **error)
+admit_bags (TpsCall *call, gconstpointer elems, gsize elem_size, guint n, TpsRight right,
+            GError **error)
 {
   guint64 n_rows = 0;
 
-  if (call->tenant == NULL)
-    return TRUE;
-  for (guint i = 0; i < n_queries; i++)
-    n_rows += (guint64) tps_shape_n_elems (&queries[i].indices.shape);
-  return tps_call_add_rows (call, n_rows, error);
-}
+  for (guint i = 0; i < n; i++)
+    {
+      const TpsBagQuery *query = (gconstpointer) ((const guint8 *) elems + i * elem_size);
 
-static gboolean
-add_gradient_rows (TpsCall *call, const TpsBagGradient *gradients, guint n_gradients,
-                   GError **error)
-{
-  guint64 n_rows = 0;
-
-  if (call->tenant == NULL)
-    return TRUE;
-  for (guint i = 0; i < n_gradients; i++)
-    n_rows += (guint64) tps_shape_n_elems (&gradients[i].query.indices.shape);
+      if (!tps_call_check_table (call, query->table, right, error))
+        return FALSE;
+      n_rows += (guint64) tps_shape_n_elems (&query->indices.shape);
+    }
   return tps_call_add_rows (call, n_rows, error);
 }
 
@@ -281,15 +278,6 @@ is_short (TpsCall *call, gsize n_bytes, gsize n_index_bytes)
              && tps_call_is_alone (call));
 }
 
-static gboolean
-check_queries (TpsCall *call, const TpsLookupBagsArguments *arguments, GError **error)
-{
-  for (guint i = 0; i < arguments->n_queries; i++)
-    if (!tps_call_check_table (call, arguments->queries[i].table, TPS_RIGHT_READ, error))
-      return FALSE;
-  return TRUE;
-}
-
 static void
 handle_lookup_bags (TpsCall *call, gpointer service)
 {
@@ -300,8 +288,8 @@ handle_lookup_bags (TpsCall *call, gpointer service)
   lookup->tables = service;
   if (!check_up (lookup->tables, &error)
       || !tps_call_read_arguments (call, &lookup->arguments, &error)
-      || !check_queries (call, &lookup->arguments, &error)
-      || !add_query_rows (call, lookup->arguments.queries, lookup->arguments.n_queries, &error))
+      || !admit_bags (call, lookup->arguments.queries, sizeof (TpsBagQuery),
+                      lookup->arguments.n_queries, TPS_RIGHT_READ, &error))
     {
       free_lookup_bags (lookup);
       tps_call_reply_error (call, error);
@@ -380,8 +368,8 @@ begin_lookup_rows (TpsCall *call, TpsEmbeddingTables *tables, gboolean with_lsns
 
   if (!check_up (lookup.tables, &error)
       || !tps_call_read_arguments (call, &lookup.arguments, &error)
-      || !tps_call_check_table (call, lookup.arguments.table, TPS_RIGHT_READ, &error)
-      || !add_tensor_rows (call, &lookup.arguments.indices, &error))
+      || !admit_rows (call, lookup.arguments.table, TPS_RIGHT_READ, &lookup.arguments.indices,
+                      &error))
     {
       tps_lookup_rows_arguments_clear (&lookup.arguments);
       tps_call_reply_error (call, error);
@@ -409,23 +397,48 @@ handle_lookup_rows_with_lsns (TpsCall *call, gpointer service)
 
 /* ---- pushes --------------------------------------------------------------------------------- */
 
-/* The common part of calls of apply_row_gradients, apply_bag_gradients and assign_rows. */
-typedef struct Push Push;
-struct Push
+/* A call of apply_row_gradients, assign_rows or apply_bag_gradients. */
+typedef struct
 {
   TpsCall *call;
-  TpsTableStore *store;
+  TpsEmbeddingTables *tables;
+  const TpsRpc *rpc;
   TpsTablePush push; /* borrows from the arguments */
-  void (*free) (Push *push);
-};
+  union
+  {
+    TpsApplyRowGradientsArguments rows;
+    TpsAssignRowsArguments assignment;
+    TpsApplyBagGradientsArguments bags;
+  } arguments;
+} Push;
+
+static Push *
+push_new (TpsCall *call, gpointer service, const TpsRpc *rpc)
+{
+  Push *push = g_new0 (Push, 1);
+
+  push->call = call;
+  push->tables = service;
+  push->rpc = rpc;
+  return push;
+}
+
+/* Also cancels a push that has not begun. The push window does not record its id. */
+static void
+free_push (gpointer data)
+{
+  Push *push = data;
+
+  push->rpc->clear_arguments (&push->arguments);
+  g_free (push);
+}
 
 static void
 answer_push (gpointer user_data, const GError *error)
 {
-  Push *push = user_data;
-  TpsCall *call = push->call;
+  TpsCall *call = ((Push *) user_data)->call;
 
-  push->free (push);
+  free_push (user_data);
   tps_call_reply_done (call, error);
 }
 
@@ -434,16 +447,7 @@ run_push (TpsCall *call, gpointer user_data)
 {
   Push *push = user_data;
 
-  tps_table_store_push (push->store, &push->push, answer_push, push);
-}
-
-/* Cancels a push that has not begun. The push window does not record its id. */
-static void
-free_push (gpointer data)
-{
-  Push *push = data;
-
-  push->free (push);
+  tps_table_store_push (push->tables->store, &push->push, answer_push, push);
 }
 
 /* Runs a small push on this thread, and any other push on a worker. */
@@ -466,26 +470,12 @@ begin_push (Push *push, const TpsPushId *id, gsize n_bytes, guint n_gradients)
     tps_call_run_on_worker (push->call, find_lane (n_bytes), run_push, push, free_push);
 }
 
-/* ---- apply_row_gradients -------------------------------------------------------------------- */
-
-typedef struct
-{
-  Push push; /* must be first */
-  TpsApplyRowGradientsArguments arguments;
-} RowPush;
-
-static void
-free_row_push (Push *push)
-{
-  tps_apply_row_gradients_arguments_clear (&((RowPush *) push)->arguments);
-  g_free (push);
-}
-
 static gsize
-estimate_row_push (TpsEmbeddingTables *tables, const TpsApplyRowGradientsArguments *arguments)
+estimate_row_push (TpsEmbeddingTables *tables, const gchar *table, const TpsTensor *indices,
+                   const TpsTensor *values)
 {
-  gsize n_bytes = tps_shape_n_bytes (&arguments->gradient.values.shape);
-  gsize n_moved = estimate_rows (tables, arguments->table, &arguments->gradient.indices);
+  gsize n_bytes = tps_shape_n_bytes (&values->shape);
+  gsize n_moved = estimate_rows (tables, table, indices);
 
   return MAX (n_bytes, n_moved);
 }
@@ -493,83 +483,48 @@ estimate_row_push (TpsEmbeddingTables *tables, const TpsApplyRowGradientsArgumen
 static void
 handle_apply_row_gradients (TpsCall *call, gpointer service)
 {
-  TpsEmbeddingTables *tables = service;
-  RowPush *rows = g_new0 (RowPush, 1);
-  TpsApplyRowGradientsArguments *arguments = &rows->arguments;
+  Push *push = push_new (call, service, &tps_apply_row_gradients_rpc);
+  TpsApplyRowGradientsArguments *arguments = &push->arguments.rows;
+  const TpsTensor *indices = &arguments->gradient.indices, *values = &arguments->gradient.values;
   g_autoptr (GError) error = NULL;
 
-  rows->push = (Push) { .call = call, .store = tables->store, .free = free_row_push };
-  if (!check_up (tables, &error) || !tps_call_read_arguments (call, arguments, &error)
-      || !tps_call_check_table (call, arguments->table, TPS_RIGHT_PUSH, &error)
-      || !add_tensor_rows (call, &arguments->gradient.indices, &error))
+  if (!check_up (push->tables, &error) || !tps_call_read_arguments (call, arguments, &error)
+      || !admit_rows (call, arguments->table, TPS_RIGHT_PUSH, indices, &error))
     {
-      answer_push (rows, error);
+      answer_push (push, error);
       return;
     }
-  rows->push.push.table = arguments->table;
-  rows->push.push.indices = tps_tensor_view (&arguments->gradient.indices);
-  rows->push.push.values = tps_tensor_view (&arguments->gradient.values);
-  rows->push.push.n_rows = arguments->gradient.rows;
-  rows->push.push.has_n_rows = TRUE;
-  begin_push (&rows->push, &arguments->push, estimate_row_push (tables, arguments), 1);
-}
-
-/* ---- assign_rows ---------------------------------------------------------------------------- */
-
-typedef struct
-{
-  Push push; /* must be first */
-  TpsAssignRowsArguments arguments;
-} Assignment;
-
-static void
-free_assignment (Push *push)
-{
-  tps_assign_rows_arguments_clear (&((Assignment *) push)->arguments);
-  g_free (push);
+  push->push = (TpsTablePush) { .table = arguments->table,
+                                .indices = tps_tensor_view (indices),
+                                .values = tps_tensor_view (values),
+                                .n_rows = arguments->gradient.rows,
+                                .has_n_rows = TRUE };
+  begin_push (push, &arguments->push,
+              estimate_row_push (push->tables, arguments->table, indices, values), 1);
 }
 
 static void
 handle_assign_rows (TpsCall *call, gpointer service)
 {
-  TpsEmbeddingTables *tables = service;
-  Assignment *assignment = g_new0 (Assignment, 1);
-  TpsAssignRowsArguments *arguments = &assignment->arguments;
-  TpsTablePush *push = &assignment->push.push;
+  Push *push = push_new (call, service, &tps_assign_rows_rpc);
+  TpsAssignRowsArguments *arguments = &push->arguments.assignment;
   g_autoptr (GError) error = NULL;
-  gsize n_bytes, n_moved;
 
-  assignment->push = (Push) { .call = call, .store = tables->store, .free = free_assignment };
-  if (!check_up (tables, &error) || !tps_call_read_arguments (call, arguments, &error)
-      || !tps_call_check_table (call, arguments->table, TPS_RIGHT_PUSH, &error)
-      || !add_tensor_rows (call, &arguments->indices, &error))
+  if (!check_up (push->tables, &error) || !tps_call_read_arguments (call, arguments, &error)
+      || !admit_rows (call, arguments->table, TPS_RIGHT_PUSH, &arguments->indices, &error))
     {
-      answer_push (assignment, error);
+      answer_push (push, error);
       return;
     }
-  push->table = arguments->table;
-  push->indices = tps_tensor_view (&arguments->indices);
-  push->values = tps_tensor_view (&arguments->values);
-  push->is_assignment = TRUE;
-  push->as_of_lsn = arguments->lsn;
-  n_bytes = tps_shape_n_bytes (&arguments->values.shape);
-  n_moved = estimate_rows (tables, arguments->table, &arguments->indices);
-  begin_push (&assignment->push, &arguments->push, MAX (n_bytes, n_moved), 1);
-}
-
-/* ---- apply_bag_gradients -------------------------------------------------------------------- */
-
-typedef struct
-{
-  Push push; /* must be first */
-  TpsApplyBagGradientsArguments arguments;
-} BagPush;
-
-static void
-free_bag_push (Push *push)
-{
-  tps_apply_bag_gradients_arguments_clear (&((BagPush *) push)->arguments);
-  g_free (push);
+  push->push = (TpsTablePush) { .table = arguments->table,
+                                .indices = tps_tensor_view (&arguments->indices),
+                                .values = tps_tensor_view (&arguments->values),
+                                .is_assignment = TRUE,
+                                .as_of_lsn = arguments->lsn };
+  begin_push (
+      push, &arguments->push,
+      estimate_row_push (push->tables, arguments->table, &arguments->indices, &arguments->values),
+      1);
 }
 
 static gsize
@@ -583,34 +538,23 @@ estimate_bag_push (TpsEmbeddingTables *tables, const TpsApplyBagGradientsArgumen
   return n_bytes;
 }
 
-static gboolean
-check_gradients (TpsCall *call, const TpsApplyBagGradientsArguments *arguments, GError **error)
-{
-  for (guint i = 0; i < arguments->n_gradients; i++)
-    if (!tps_call_check_table (call, arguments->gradients[i].query.table, TPS_RIGHT_PUSH, error))
-      return FALSE;
-  return TRUE;
-}
-
 static void
 handle_apply_bag_gradients (TpsCall *call, gpointer service)
 {
-  TpsEmbeddingTables *tables = service;
-  BagPush *bags = g_new0 (BagPush, 1);
-  TpsApplyBagGradientsArguments *arguments = &bags->arguments;
+  Push *push = push_new (call, service, &tps_apply_bag_gradients_rpc);
+  TpsApplyBagGradientsArguments *arguments = &push->arguments.bags;
   g_autoptr (GError) error = NULL;
 
-  bags->push = (Push) { .call = call, .store = tables->store, .free = free_bag_push };
-  if (!check_up (tables, &error) || !tps_call_read_arguments (call, arguments, &error)
-      || !check_gradients (call, arguments, &error)
-      || !add_gradient_rows (call, arguments->gradients, arguments->n_gradients, &error))
+  if (!check_up (push->tables, &error) || !tps_call_read_arguments (call, arguments, &error)
+      || !admit_bags (call, arguments->gradients, sizeof (TpsBagGradient), arguments->n_gradients,
+                      TPS_RIGHT_PUSH, &error))
     {
-      answer_push (bags, error);
+      answer_push (push, error);
       return;
     }
-  bags->push.push.gradients = arguments->gradients;
-  bags->push.push.n_gradients = arguments->n_gradients;
-  begin_push (&bags->push, &arguments->push, estimate_bag_push (tables, arguments),
+  push->push.gradients = arguments->gradients;
+  push->push.n_gradients = arguments->n_gradients;
+  begin_push (push, &arguments->push, estimate_bag_push (push->tables, arguments),
               arguments->n_gradients);
 }
 
