@@ -348,7 +348,6 @@ new_common_pool (TpsPlugin *plugin, TpsBudget *budget)
   return tps_buffer_pool_new_from (budget, plugin->budgets->kept, MAX_COMMON_BYTES, &source);
 }
 
-/* Returns the options of a window of push ids. */
 static TpsPushWindowOptions
 get_pushes (const TpsPluginOptions *options, TpsBudget *budget)
 {

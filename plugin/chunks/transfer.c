@@ -4,7 +4,6 @@
 
 #include "plugin/chunks/chunk_layout.h"
 #include "runtime/base/error.h"
-#include "runtime/base/sync.h"
 
 #define BIT(state) (1u << (state))
 

@@ -168,7 +168,6 @@ get_link (TpsClient *client)
   return client->link;
 }
 
-/* Returns the error of calls on a cancelled client. */
 static GError *
 cancelled_error (const TpsClient *client)
 {
@@ -525,7 +524,6 @@ ask_for_offer (TpsClientLink *link)
     tell_pool (link->pool, &facts, NULL);
 }
 
-/* Ends the wait of calls that began to wait when the facts were already known. */
 static void
 on_known (gpointer user_data)
 {
@@ -644,7 +642,6 @@ ask_open (TpsClientLink *link, const TpsSegmentRequest *request)
     call_on_link (link, &tps_open_segment_rpc, &arguments, on_opened, tps_client_link_ref (link));
 }
 
-/* Sends the request that releases or closes segments. */
 static void
 end_segments (TpsClientLink *link, const TpsSegmentRequest *request)
 {

@@ -140,7 +140,6 @@ remote_exchange_get_memory (TpsExchange *base, guint server, gsize n_bytes, TpsB
   return tps_client_get_send_memory (exchange->servers[server].client, n_bytes, current);
 }
 
-/* Moves the waiting pushes of all servers to `waiting`. */
 static void
 take_waiting (RemoteExchange *exchange, GQueue *waiting)
 {

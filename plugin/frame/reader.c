@@ -220,7 +220,6 @@ typedef struct
   guint64 n_left;
 } SkipLevel;
 
-/* Opens a struct or container, or skips any other value. */
 static gboolean
 skip_begin (TpsReader *in, TpsWireType type, SkipLevel *level)
 {

@@ -425,7 +425,6 @@ step_protocol (TpsScanner *scanner, TpsScanInput *in)
   return TPS_STEP_OK;
 }
 
-/* Runs a step that comes before the steps of a codec. */
 static TpsScanStep
 step_before (TpsScanner *scanner, TpsScanInput *in)
 {

@@ -85,7 +85,6 @@ peek_varint (TpsScanner *scanner, const TpsScanInput *in, gsize offset, guint n_
                           n_bytes_max == MAX_BYTES_32 ? 32 : 64);
 }
 
-/* Consumes an unsigned 32-bit varint. */
 static TpsScanStep
 take_u32 (TpsScanner *scanner, TpsScanInput *in, guint32 *value)
 {

@@ -173,7 +173,6 @@ tps_writer_reset (TpsWriter *out, TpsProtocolKind protocol, gboolean framed)
   out->depth = 0;
 }
 
-/* Charges for a head of `n_allocated` bytes and for the copies. */
 static gboolean
 charge_all (TpsWriter *out, gsize n_allocated, GError **error)
 {
@@ -236,7 +235,6 @@ extend (TpsWriter *out, gsize n_bytes)
   return out->head + out->n_head - n_bytes;
 }
 
-/* Appends a copy of `bytes` [n_bytes] to the head. If there is no memory, the message fails. */
 static inline void
 put_bytes (TpsWriter *out, gconstpointer bytes, gsize n_bytes)
 {
@@ -312,7 +310,6 @@ compact_type (TpsWireType type)
   return compact_types[type];
 }
 
-/* Writes the length of a name, a container, or a short binary. */
 static void
 put_length (TpsWriter *out, gsize length)
 {

@@ -348,7 +348,6 @@ read_some (TpsHostStream *stream, guint8 *dest, gsize n_bytes, gint64 deadline_n
   return n;
 }
 
-/* Feeds the bytes of `chunk` to the scanner. */
 static gboolean
 feed (TpsHostStream *stream, GError **error)
 {
@@ -364,7 +363,6 @@ feed (TpsHostStream *stream, GError **error)
   return TRUE;
 }
 
-/* Reads once from the connection, into the body that the scanner is receiving or into `chunk`. */
 static gboolean
 read_more (TpsHostStream *stream, gint64 deadline_ns, GError **error)
 {

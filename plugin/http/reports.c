@@ -257,7 +257,6 @@ add_tenant (TpsJsonWriter *json, const TpsTenantStatus *status)
   tps_json_close (json, '}');
 }
 
-/* Adds the member "quotas". */
 static void
 add_quotas (const TpsReports *reports, TpsJsonWriter *json)
 {

@@ -140,7 +140,6 @@ struct TpsSegmentPool
 
 /* The lock must be held during all functions below. */
 
-/* Counts one tensor of `n_bytes`. */
 static inline void
 sharing_count_add (TpsSharingCount *count, guint64 n_bytes)
 {
@@ -150,7 +149,6 @@ sharing_count_add (TpsSharingCount *count, guint64 n_bytes)
 
 #define MAX_SEGMENTS 64 /* of one kind and use */
 
-/* Returns TRUE if tps_segment_pool_shut_down() has been called. */
 static gboolean
 pool_is_down (const TpsSegmentPool *pool)
 {
@@ -221,7 +219,6 @@ pool_find_claim (const TpsSegmentPool *pool, gconstpointer data, gsize n_bytes)
   return NULL;
 }
 
-/* Returns the number of segments of this kind in this state. */
 static guint
 pool_count (const TpsSegmentPool *pool, TpsSegmentKind kind, TpsPoolSegmentState state)
 {
@@ -263,7 +260,6 @@ pool_drop (TpsSegmentPool *pool, TpsPoolSegment *held)
   g_free (held);
 }
 
-/* Drops the DRAINING segments to which no further reply can refer. */
 static void
 pool_reap (TpsSegmentPool *pool)
 {
@@ -279,7 +275,6 @@ pool_reap (TpsSegmentPool *pool)
     }
 }
 
-/* Closes the descriptor that was received for a segment, if there is one. */
 static void
 pool_drop_descriptor (TpsSegmentPool *pool)
 {
@@ -879,7 +874,6 @@ add_to_lease (Lease *lease, TpsPoolSegment *held)
   g_ptr_array_add (lease->segments, held);
 }
 
-/* Takes the smallest free segment of at least `n_bytes` for the lease. */
 static TpsPoolSegment *
 take_free (Lease *lease, TpsSegmentKind kind, gsize n_bytes)
 {

@@ -482,7 +482,6 @@ create_entry (TpsSegmentRegistry *registry, Opening *opening, GError **error)
   return entry;
 }
 
-/* Adds the entry to the table. FALSE: the registry is shut down. */
 static gboolean
 enter (TpsSegmentRegistry *registry, Entry *entry)
 {
@@ -917,7 +916,6 @@ take_free (TpsSegmentRegistry *registry, TpsSegmentKind kind, gboolean for_looku
   return best;
 }
 
-/* Ends the use of the segment by the reply, with COMMIT or ABANDON. */
 static void
 end_filling (Answer *answer, Event event)
 {

@@ -235,7 +235,6 @@ tps_loop_remove_watch (TpsLoop *loop, TpsWatch *watch)
   g_ptr_array_add (loop->removed, watch);
 }
 
-/* Resets the wake-up descriptor, whose events have no watch. */
 static void
 drain_wake_fd (TpsLoop *loop)
 {

@@ -60,7 +60,6 @@ sift_down (TpsTimerHeap *heap, Timer *timer)
   place (heap, timer, position);
 }
 
-/* Removes the timer, and moves the last timer to its position. */
 static void
 take_out (TpsTimerHeap *heap, Timer *timer)
 {

@@ -13,7 +13,6 @@ typedef struct
   gpointer session;
 } Entry;
 
-/* Makes an empty list in the caller's storage. */
 static void
 list_init (TpsSessionList *list)
 {

@@ -345,7 +345,6 @@ record_failure (TpsCall *call, gint code, const gchar *text)
              tps_field_text ("trace_id", find_trace_id (call, trace_id)));
 }
 
-/* As record_failure(), with the code and the text of `error`. */
 static void
 record_error (TpsCall *call, const GError *error)
 {
@@ -420,7 +419,6 @@ end_error (TpsCall *call, TpsWriter *out)
   return out;
 }
 
-/* Creates a TApplicationException, owned by the caller. */
 static TpsWriter *
 write_exception (TpsCall *call, TpsExceptionKind kind, const gchar *text)
 {

@@ -59,7 +59,6 @@ queue_free (SpanQueue *queue)
   g_free (queue);
 }
 
-/* Adds a copy of `span`. Returns FALSE if the queue is full and the span was dropped. */
 static gboolean
 queue_add (SpanQueue *queue, const TpsSpan *span)
 {
@@ -88,7 +87,6 @@ queue_add (SpanQueue *queue, const TpsSpan *span)
     }
 }
 
-/* Removes the oldest span and copies it to `span`. Returns FALSE if there is none. */
 static gboolean
 queue_take (SpanQueue *queue, TpsSpan *span)
 {

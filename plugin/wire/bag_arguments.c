@@ -113,7 +113,6 @@ typedef struct
                     GError **error);
 } BagsType;
 
-/* Reads a list of structs of `bags->type` into an array of elements of `bags->elem_size` bytes. */
 static gboolean
 read_bags (TpsReader *in, const TpsFieldPath *path, const BagsType *bags, gpointer *elems,
            guint *n_elems, TpsOwnedBuffers *owned, GError **error)

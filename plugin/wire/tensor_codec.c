@@ -177,7 +177,6 @@ take_shared (TpsReader *in, const TpsFieldPath *path, const TpsTensorForm *recei
   return g_steal_pointer (&buffer);
 }
 
-/* Returns a copy of elements that are in the head. */
 static TpsBuffer *
 copy_small (TpsReader *in, const TpsBytesView *data, GError **error)
 {
@@ -282,7 +281,6 @@ encode_shape (TpsWriter *out, const TpsShape *shape)
   tps_field_write (&tps_tensor_fields[TENSOR_SHAPE], out, shape);
 }
 
-/* Writes a slice instead of the elements. */
 static void
 encode_slice (TpsWriter *out, const TpsSharedSlice *slice)
 {

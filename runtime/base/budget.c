@@ -237,7 +237,6 @@ is_below (const TpsBudget *budget, const TpsBudget *ancestor)
   return budget != NULL;
 }
 
-/* Returns the number of bytes by which the budget is too full for a charge of `n_bytes`. */
 static gsize
 missing_bytes (Full full, gsize n_bytes)
 {

@@ -232,7 +232,6 @@ add_series (TpsCounters *counters, TpsNumberFamily *family, const gchar *const *
   return series;
 }
 
-/* Returns TRUE if the family has no room for another series. */
 static gboolean
 is_full (const TpsNumberFamily *family)
 {

@@ -253,7 +253,6 @@ applies (TpsFaultPlan *plan, Rule *rule, TpsFaultPoint point, const gchar *name)
   return TRUE;
 }
 
-/* Returns the fault of the first rule that applies to this event. */
 static TpsFault
 draw (TpsFaultPlan *plan, TpsFaultPoint point, const gchar *name)
 {

@@ -42,7 +42,6 @@ enter_list (TpsMagazine *magazine, TpsDepot *depot)
   tps_sync_check (pthread_setspecific (list_key, magazine));
 }
 
-/* Takes up to half a magazine from the depot. */
 static void
 refill (TpsMagazine *magazine, TpsDepot *depot)
 {

@@ -188,7 +188,6 @@ is_finished (const Series *series, guint64 number)
   return !isnan (series->elapsed_ms[number % series->n_slots]);
 }
 
-/* Removes the oldest sample and its span. */
 static void
 drop_oldest (Type *type, Series *series)
 {
@@ -220,7 +219,6 @@ grow (Series *series)
   series->n_slots = n_slots;
 }
 
-/* Appends an unfinished sample and returns its number. */
 static guint64
 append_sample (Type *type, Series *series, Span *span)
 {
@@ -383,7 +381,6 @@ copy_series (const Type *type, const Series *series)
   return summary;
 }
 
-/* Removes the unfinished samples from a copy. */
 static void
 drop_unfinished (TpsMetricSummary *summary)
 {
@@ -471,8 +468,6 @@ copy_all (TpsMetrics *metrics, GPtrArray *summaries)
       }
 }
 
-/* Returns the size of the summaries of a type: for each series the samples, a sorted copy of them,
- * and the summary. */
 static gsize
 get_series_bytes (const Type *type)
 {

@@ -200,7 +200,6 @@ parse_real (const gchar *text, gdouble *number)
   return end != text && *end == '\0' && !g_ascii_isspace (*text) && isfinite (*number);
 }
 
-/* Returns the maximum of the option or, if it has none, of its type. */
 static gdouble
 get_max (const TpsOption *option)
 {
@@ -324,7 +323,6 @@ is_number (const TpsOption *option)
     }
 }
 
-/* Returns the expected values, for messages after "expected". */
 static gchar *
 to_expected (const TpsOption *option)
 {

@@ -88,7 +88,6 @@ run_unref (Run *run)
   g_free (run);
 }
 
-/* Runs the next part. Returns FALSE if no part is left. */
 static gboolean
 take_part (Run *run)
 {

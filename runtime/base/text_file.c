@@ -36,7 +36,6 @@ tps_regular_file_open (const gchar *path, GError **error)
   return refuse ("it is not a regular file", error);
 }
 
-/* Reads the file, at most one chunk beyond `max_bytes`. Returns FALSE with errno after an error. */
 static gboolean
 read_all (gint fd, gsize max_bytes, GString *text)
 {

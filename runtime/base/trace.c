@@ -109,7 +109,6 @@ add_area (TpsTraceLevels *levels, const gchar *item, gsize n_bytes, TpsTraceLeve
   return TRUE;
 }
 
-/* Adds one item, LEVEL or AREA=LEVEL. */
 static gboolean
 add_item (TpsTraceLevels *levels, const gchar *item, GError **error)
 {

@@ -34,7 +34,6 @@ tps_trace_level_name (TpsTraceLevel level)
   return level_names[level];
 }
 
-/* Returns TRUE if a text needs no quotes. */
 static gboolean
 is_plain (const gchar *text)
 {
@@ -46,8 +45,6 @@ is_plain (const gchar *text)
   return TRUE;
 }
 
-/* Appends the first character of `*text`, escaped if necessary, and moves `*text` to the next
- * one. */
 static void
 append_character (GString *line, const gchar **text)
 {
@@ -266,7 +263,6 @@ tps_trace_append_json (const TpsTraceRecord *record, const TpsTraceOrigin *origi
   tps_json_close (&json, '}');
 }
 
-/* Opens or creates a file for appending. Returns -1 after an error. */
 static gint
 open_file (const gchar *path, GError **error)
 {

@@ -226,7 +226,6 @@ timers_run (TpsTimers *timers)
   tps_mutex_unlock (&timers->lock);
 }
 
-/* Makes an empty list. */
 static inline void
 job_list_init (TpsJobList *list)
 {
@@ -234,7 +233,6 @@ job_list_init (TpsJobList *list)
   list->last = &list->first;
 }
 
-/* Makes the rings of a group, all empty. */
 static inline void
 job_group_init (TpsJobGroup *group)
 {
@@ -286,7 +284,6 @@ job_list_pop (TpsJobList *list)
   return job;
 }
 
-/* Appends a group that has jobs in the lane to the lane's ring. */
 static inline void
 job_group_join_lane (TpsWorkerPool *pool, TpsLane lane, TpsJobGroup *group)
 {

@@ -63,7 +63,6 @@ initializer_kind_name (TpsInitializerKind kind)
 
 /* -- checks -- */
 
-/* Returns the largest finite value of a table's element type. */
 static gdouble
 get_largest (TpsDType dtype)
 {

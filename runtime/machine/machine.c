@@ -110,8 +110,6 @@ parse_number (const gchar *text)
              : 0;
 }
 
-/* Returns TRUE if the first vendor_id line names `vendor`. Other architectures have no such
- * line. */
 static gboolean
 is_vendor (const gchar *root, const gchar *vendor)
 {

@@ -272,7 +272,6 @@ get_max_clients (const TpsPushWindow *window)
               n_bytes / 2 / CLIENT_BYTES);
 }
 
-/* Returns the limit of the clients of a share. */
 static gsize
 get_max_members (const TpsPushWindow *window, const Share *share)
 {
@@ -361,7 +360,6 @@ add_client (TpsPushWindow *window, const TpsPushDigest *name, Share *share, gint
   return client;
 }
 
-/* Releases the window of an unlinked client, and forgets its pushes. */
 static void
 free_pushes (TpsPushWindow *window, Client *client)
 {
@@ -375,7 +373,6 @@ free_pushes (TpsPushWindow *window, Client *client)
   g_clear_pointer (&client->pushes, g_free);
 }
 
-/* Forgets an unlinked client. */
 static void
 free_client (TpsPushWindow *window, Client *client)
 {
@@ -571,7 +568,6 @@ is_below_window (const TpsPushWindow *window, const Client *client, gint64 seque
          && is_below (window, client->pushes[client->n_pushes - 1].sequence, sequence);
 }
 
-/* Returns the number of pushes below the window. */
 static guint
 count_old (const TpsPushWindow *window, const Client *client)
 {
@@ -648,7 +644,6 @@ make_room (TpsPushWindow *window, Client *client)
   return TRUE;
 }
 
-/* Remembers an applied push, for which make_room() has made room. */
 static void
 remember (TpsPushWindow *window, Client *client, const Running *running, gint64 answer, gint64 lsn)
 {
@@ -833,7 +828,6 @@ refuse_client (TpsPushWindow *window, const Share *share, const gchar *client, G
       window->options.floor_idle_ns / 1000000000);
 }
 
-/* Refuses a push until memory is free. */
 static void
 refuse_for_now (const gchar *client, GError **error)
 {
@@ -846,7 +840,6 @@ refuse_for_now (const gchar *client, GError **error)
   g_propagate_error (error, refusal);
 }
 
-/* Adds the client of a request. NULL: `error` is set. */
 static Client *
 add_unknown (TpsPushWindow *window, const TpsPushDigest *name, const TpsPushRequest *request,
              gboolean is_replay, GError **error)

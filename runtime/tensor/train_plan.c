@@ -40,7 +40,6 @@ tps_train_plan_new (void)
   return plan;
 }
 
-/* Appends an element. Without memory, the process aborts, as in GLib. */
 static gpointer
 append (gpointer elems, guint *n_elems, gsize elem_size)
 {

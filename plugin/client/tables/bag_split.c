@@ -22,7 +22,6 @@ typedef struct
   gint64 *slot_of_shard; /* [n_shards], for the current bag */
 } Splitter;
 
-/* Returns the number of bags of the query. */
 static gsize
 count_bags (const TpsBagSplit *split)
 {

@@ -251,7 +251,6 @@ take_list (gpointer result, gpointer user_data, GError **error)
   return ok;
 }
 
-/* Returns the tables of each server. */
 static Lists *
 ask_lists (TpsRemoteTables *tables, gint64 deadline_ns, GError **error)
 {

@@ -41,7 +41,6 @@ init_parts (TpsRowSplit *split, const gsize *counts, gboolean all_shards, guint 
     }
 }
 
-/* Assigns the rows to the parts of their shards. Rows keep their order. */
 static void
 deal (TpsRowSplit *split, TpsTensorView indices, gboolean all_shards)
 {

@@ -148,7 +148,6 @@ compare_names (const X509_NAME *const *a, const X509_NAME *const *b)
   return X509_NAME_cmp (*a, *b);
 }
 
-/* Adds the subject of the certificate, unless the list already contains it. */
 static gboolean
 add_name (STACK_OF (X509_NAME) * names, X509 *certificate)
 {
@@ -163,7 +162,6 @@ add_name (STACK_OF (X509_NAME) * names, X509 *certificate)
   return FALSE;
 }
 
-/* Adds a certificate or a revocation list. */
 static gboolean
 add_entry (X509_STORE *store, STACK_OF (X509_NAME) * names, const X509_INFO *entry)
 {

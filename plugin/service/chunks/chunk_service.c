@@ -84,7 +84,6 @@ forget (TpsChunks *chunks, GPtrArray *transfers)
     free_forgotten (forgotten);
 }
 
-/* Removes expired transfers from the store at once. */
 static void
 expire (gpointer data)
 {

@@ -133,8 +133,6 @@ set_state (TpsRound *round, TpsRoundState state)
   round->state = state;
 }
 
-/* Returns the memory of a round: contributions by trainer, digests, spans of metrics, and the entry
- * in the batch. */
 static gsize
 count_bytes (const TpsAveragingOptions *options)
 {
@@ -170,7 +168,6 @@ round_new (const TpsAveragingOptions *options, gint64 batch, gint32 param_loc, g
   return round;
 }
 
-/* Frees a contribution with its gradient. */
 static void
 contribution_free (TpsContribution *contribution)
 {
@@ -555,7 +552,6 @@ release_sum (TpsRound *round, TpsAveragingOutput *output)
   bury_contribution (sum, output);
 }
 
-/* Releases the sum, and all contributions that no job uses. */
 static void
 release_contributions (TpsRound *round, TpsAveragingOutput *output)
 {
@@ -565,7 +561,6 @@ release_contributions (TpsRound *round, TpsAveragingOutput *output)
       bury_contribution (g_steal_pointer (&round->by_trainer[i]), output);
 }
 
-/* Ends an open or reducing round with `state`, EXPIRED or ABORTED. Takes over `error`. */
 static void
 round_close (TpsRound *round, TpsRoundState state, GError *error, TpsAveragingOutput *output)
 {

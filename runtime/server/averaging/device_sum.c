@@ -49,7 +49,6 @@ free_lane (TpsDeviceSum *lane)
   g_free (lane);
 }
 
-/* Frees the memory of all idle lanes. Returns TRUE if there was any. */
 static gboolean
 free_idle_memory (gpointer user_data)
 {
@@ -67,7 +66,6 @@ free_idle_memory (gpointer user_data)
   return was_there;
 }
 
-/* Ensures that the buffer is large enough. Its contents are undefined afterwards. */
 static gboolean
 provide (TpsBuffer **buffer, TpsDeviceSums *sums, gsize n_bytes, GError **error)
 {

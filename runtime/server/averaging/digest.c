@@ -53,7 +53,6 @@ set_shape (Header *header, guint i, const TpsShape *shape)
   memcpy (header->shapes[i].dims, shape->dims, shape->n_dims * sizeof shape->dims[0]);
 }
 
-/* Returns the hash of all parts of a gradient except its elements. */
 static TpsDigest
 digest_of_header (const TpsGradient *gradient)
 {
@@ -82,7 +81,6 @@ tps_digest_combine (const TpsGradient *gradient, const TpsDigest *blocks, guint 
   return digest;
 }
 
-/* Appends the hashes of the tensor's blocks. */
 static void
 hash_tensor (GArray *blocks, const TpsTensor *tensor)
 {

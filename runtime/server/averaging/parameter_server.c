@@ -144,7 +144,6 @@ after_step (TpsParameterServer *server, TpsAveragingOutput *output)
   tps_shell_set_deadline (&server->shell, tps_averaging_get_deadline (server->averaging));
 }
 
-/* Lets the kind process the average, if the job has computed one. */
 static void
 process_average (TpsParameterServer *server, TpsAveragingJob *job)
 {
@@ -159,7 +158,6 @@ process_average (TpsParameterServer *server, TpsAveragingJob *job)
     tps_averaging_job_fail (job, error);
 }
 
-/* Passes a job that has been run back to the machine. */
 static void
 finish_job (TpsParameterServer *server, TpsAveragingJob *job, gint64 start_ns,
             TpsAveragingOutput *output)
@@ -190,7 +188,6 @@ submit_job (TpsParameterServer *server, TpsAveragingJob *job)
   tps_worker_pool_submit (server->workers, run_on_worker, worker_job);
 }
 
-/* Submits the large jobs of `jobs` to the workers, and puts the small jobs before `ours`. */
 static void
 share_jobs (TpsParameterServer *server, TpsAveragingJob *jobs, TpsAveragingJob **ours)
 {

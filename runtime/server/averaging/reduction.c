@@ -88,7 +88,6 @@ compare_rows (const void *a, const void *b)
   return left->position < right->position ? -1 : 1;
 }
 
-/* Sorts rows whose ids are not strictly ascending, and provides the scratch row. */
 static gboolean
 sort_rows (Rows *rows, TpsBufferPool *buffers, GError **error)
 {
@@ -127,7 +126,6 @@ rows_init (Rows *rows, const TpsGradient *gradient, TpsBufferPool *buffers, GErr
   return ascends_strictly (rows->ids, rows->n_rows) || sort_rows (rows, buffers, error);
 }
 
-/* Returns the first position after `i` with a different id, or the number of rows. */
 static gint64
 end_of_group (const Rows *rows, gint64 i)
 {
@@ -160,7 +158,6 @@ add_group (const Rows *rows, gint64 begin, gint64 end, gpointer row, gboolean is
     tps_cpu_scale_accumulate (dtype, row, values, rows->weight, rows->dim);
 }
 
-/* Returns the number of ids in the union of the sum and the rows. */
 static gint64
 count_union (const gint64 *sum_ids, gint64 n_sum, const Rows *rows)
 {
@@ -369,7 +366,6 @@ tps_reduction_gains_by_waiting (const TpsReduction *reduction, const TpsFoldItem
          && !can_adopt (&item->gradient);
 }
 
-/* Returns the pool for an average, which depends on the origin of the gradient. */
 static TpsBufferPool *
 choose_pool (const TpsReduction *reduction, const TpsGradient *gradient)
 {
@@ -467,7 +463,6 @@ release (TpsFold *fold)
   tps_tensor_clear (&fold->output);
 }
 
-/* Adds up the weights. Finds the dtype of the gradients, and the item with which the sum begins. */
 static void
 survey_items (TpsFold *fold)
 {
@@ -535,7 +530,6 @@ block_of (const TpsTensor *tensor, const Block *block)
   return data == NULL ? NULL : data + block->offset * tps_dtype_size (tensor->shape.dtype);
 }
 
-/* Adds the item to the sum. If `first` is not NULL, the sum begins with `first`. */
 static void
 add_item (TpsFold *fold, const TpsFoldItem *first, const TpsFoldItem *item, const Block *block)
 {

@@ -93,7 +93,6 @@ fill_found (const TpsLog *log, TpsLogEnd *end, TpsLogFound *found)
   };
 }
 
-/* Finds the end of the log, cuts off all later bytes, and makes a new segment for the writer. */
 static gboolean
 recover (TpsLog *log, TpsLogFound *found, GError **error)
 {
@@ -428,8 +427,6 @@ start (TpsLogCursor *cursor, GError **error)
                    cursor->lsn, tps_log_get_first_lsn (cursor->log));
 }
 
-/* Reads the next record. Sets no record if all durable records have been read. FALSE: an error is
- * set. */
 static gboolean
 read_next (TpsLogCursor *cursor, TpsLogRecord *record, GError **error)
 {

@@ -267,7 +267,6 @@ choose_scan (TpsFeedReader *reader, gint64 lsn)
   return chosen;
 }
 
-/* Returns a place at `lsn`, and opens it if necessary. NULL: an error is set. */
 static TpsFeedScan *
 take_scan (TpsFeedReader *reader, gint64 lsn, GError **error)
 {

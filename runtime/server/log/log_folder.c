@@ -312,7 +312,6 @@ check_behind (TpsLogFolder *folder, guint i, TpsBufferPool *pool, TpsLogEnd *end
   return is_fine;
 }
 
-/* Reads all records of a segment from `lsn` on, and sets the end of the log. */
 static gboolean
 read_to_end (TpsSegmentReader *reader, gint64 lsn, TpsLogEnd *end, GError **error)
 {

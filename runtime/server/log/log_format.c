@@ -437,7 +437,6 @@ tps_record_encode_begin (TpsRecordPlan *plan)
   plan->body_crc = 0;
 }
 
-/* Writes bytes [position, end) of the values and of the padding after them. */
 static void
 encode_values (TpsRecordPlan *plan, guint8 *to, gsize end)
 {

@@ -531,7 +531,6 @@ refuse_gap (const TpsLogScan *scan, guint64 number, gint64 lsn, GError **error)
                    TPS_LOG_FIRST_GROUP, found, scan->lsn);
 }
 
-/* Opens a segment and finds its first LSN. */
 static gboolean
 open_segment (TpsLogScan *scan, guint64 number, gint64 *first_lsn, GError **error)
 {

@@ -36,7 +36,6 @@ pad (gsize n_bytes)
   return (n_bytes + TPS_DISK_BLOCK - 1) & ~(gsize) (TPS_DISK_BLOCK - 1);
 }
 
-/* Discards the records in the stage, and the waiting entries. */
 static void
 stage_empty (TpsLogStage *stage)
 {
@@ -69,7 +68,6 @@ stage_clear (TpsLogStage *stage)
   g_aligned_free (stage->data);
 }
 
-/* Returns TRUE if the stage has neither records nor waiting entries. */
 static gboolean
 stage_is_empty (const TpsLogStage *stage)
 {

@@ -312,14 +312,12 @@ static void carry_out (TpsModelServer *server, TpsUpdatingOutput *output, TpsMod
 #define MAX_TRAINERS (1024 * 1024)
 #define DEFAULT_ROUND_TIMEOUT_NS (G_GINT64_CONSTANT (30) * 1000000000)
 
-/* Returns the call that contains the ticket. */
 static inline TpsModelCall *
 call_of (TpsUpdateTicket *ticket)
 {
   return (TpsModelCall *) (gpointer) ((guint8 *) ticket - G_STRUCT_OFFSET (TpsModelCall, ticket));
 }
 
-/* Releases the memory to which the record refers. */
 static void
 clear_record (TpsModelCommand *command)
 {
@@ -646,7 +644,6 @@ note_push (TpsModelCall *call, gboolean is_repeat, TpsUpdatingOutput *output)
     tps_updating_lose (server->updating, call->ticket.trainer, tps_clock_now_ns (), output);
 }
 
-/* Answers a repeat with the version that was the answer to the first call. */
 static void
 answer_with_version (TpsModelCall *call, gint64 version)
 {

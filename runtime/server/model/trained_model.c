@@ -248,7 +248,6 @@ tps_trained_model_began_as (const TpsTrainedModel *model, const TpsTrainedModel 
          && tps_optimizer_spec_equal (&model->optimizer, &other->optimizer);
 }
 
-/* Returns the number of bytes of all parameters of one version. */
 static gsize
 get_n_bytes (const TpsTrainedModel *model)
 {
@@ -353,7 +352,6 @@ take_slot (TpsModelScratch *scratch)
 
 /* ---- an update ---- */
 
-/* Returns the number of blocks of an update, at least 1. */
 static guint
 get_n_blocks (const TpsTrainedModel *model)
 {

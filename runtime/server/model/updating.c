@@ -272,7 +272,6 @@ add_part (TpsUpdatingJob *job, gint32 trainer, const TpsUpdateContribution *cont
                                     .digest = contribution->digest };
 }
 
-/* Closes the round to further trainers and makes a job of its contributions. */
 static void
 close_round (TpsUpdating *updating, gint64 now_ns, TpsUpdatingOutput *output)
 {

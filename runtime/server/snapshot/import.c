@@ -215,7 +215,6 @@ put_piece (Import *import, const Source *source, const Target *target, TpsDType 
   return TRUE;
 }
 
-/* Reads the ids of rows [first, first + n) of the source. */
 static gboolean
 read_ids (const Source *source, TpsSafetensorStream *stream, gint64 first, gsize n, gint64 *rows,
           GError **error)

@@ -151,7 +151,6 @@ read_escaped_unichar (TpsJsonReader *json)
   return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
 }
 
-/* Reads the part of an escape after the backslash. */
 static void
 read_escape (TpsJsonReader *json, GString *value)
 {
@@ -204,7 +203,6 @@ tps_json_read_string (TpsJsonReader *json, GString *value)
 
 /* ---- numbers and other values ---------------------------------------------------------------- */
 
-/* Copies the characters of a number to `number`, at most MAX_NUMBER - 1 of them. */
 static gboolean
 take_number (TpsJsonReader *json, gchar *number)
 {

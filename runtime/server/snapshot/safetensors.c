@@ -376,7 +376,6 @@ append_list (GString *json, const gint64 *values, guint n)
   g_string_append_c (json, ']');
 }
 
-/* Appends an object with a member for each tensor, as a text for the metadata. */
 static void
 append_map (GString *json, const TpsSafetensorsWriter *writer,
             void (*append_value) (GString *map, const Part *part))
@@ -450,7 +449,6 @@ count_bytes (const TpsSafetensor *tensor)
   return n_bytes;
 }
 
-/* Sets the offsets of all tensors. The first one begins at `begin`. */
 static void
 place_parts (TpsSafetensorsWriter *writer, gint64 begin)
 {
@@ -590,7 +588,6 @@ tps_safetensors_writer_append (TpsSafetensorsWriter *writer, guint tensor, gcons
   return !write_behind_has_failed (writer->behind);
 }
 
-/* Sets the length of the last tensor, if it was unknown, to the number of appended elements. */
 static void
 close_last (TpsSafetensorsWriter *writer)
 {
@@ -615,7 +612,6 @@ close_last (TpsSafetensorsWriter *writer)
     submit_block (writer, part);
 }
 
-/* Queues the write of the header, padded with blanks. */
 static void
 write_header (TpsSafetensorsWriter *writer, guint32 *crc32c)
 {

@@ -37,7 +37,6 @@
 #define NAMES "thriftps_parameters"
 #define RESERVED "__metadata__"
 
-/* Returns TRUE if all names of parameters can be keys. */
 static gboolean
 are_keys (const TpsModelVersion *version)
 {
@@ -191,7 +190,6 @@ model_files_write (const TpsModelCapture *capture, TpsDisk *disk, const gchar *f
          && write_state (capture, disk, folder, pace, &model->state, error);
 }
 
-/* Reads the elements of a tensor into a new buffer. */
 static TpsBuffer *
 read_elements (TpsSafetensorsReader *reader, const TpsSafetensor *tensor, TpsSnapshotPace *pace,
                GError **error)

@@ -86,8 +86,6 @@ filter (GStrv names, TpsDisk *disk, const gchar *folder, gboolean is_complete, G
   return ok;
 }
 
-/* Returns the sorted names of all complete snapshots, or of all incomplete ones. A missing folder
- * has none. */
 static GStrv
 list (TpsDisk *disk, const gchar *folder, gboolean is_complete, GError **error)
 {

@@ -34,7 +34,6 @@ clear_numbers (gpointer object, const TpsNumberField *numbers, guint n)
     G_STRUCT_MEMBER (gdouble, object, numbers[i].offset) = NAN;
 }
 
-/* Reads the field with the name `key`. FALSE: `numbers` has no such name. */
 static gboolean
 read_number (TpsJsonReader *json, const gchar *key, gpointer object, const TpsNumberField *numbers,
              guint n)

@@ -146,7 +146,6 @@ add_tensors (Writing *writing)
                                 table->dim);
 }
 
-/* Returns columns [first, first + n_columns) of the state of `n_rows` copied rows. */
 static const gfloat *
 gather_columns (const Writing *writing, gsize n_rows, gsize first, gsize n_columns)
 {
@@ -160,7 +159,6 @@ gather_columns (const Writing *writing, gsize n_rows, gsize first, gsize n_colum
   return writing->columns;
 }
 
-/* Appends `n` rows of the copy, whose ids are in `ids` if the file has ids. */
 static gboolean
 append_piece (Writing *writing, gsize n)
 {
@@ -186,7 +184,6 @@ append_piece (Writing *writing, gsize n)
                                           n * table->row_bytes);
 }
 
-/* Copies rows [slot, slot + n) to the copy, from its row `at` on. */
 static gboolean
 copy_rows (Writing *writing, gsize slot, gsize n, gsize at, GError **error)
 {
@@ -346,7 +343,6 @@ require (TpsSafetensorsReader *file, const TpsTable *table, const gchar *name, c
   return tps_safetensors_reader_require (file, name, dtype, n_columns > 0 ? 2 : 1, dims, error);
 }
 
-/* Reads columns [first, first + n_columns) of the state of all rows. */
 static gboolean
 read_columns (TpsTable *table, TpsSafetensorsReader *file, const TpsSafetensor *tensor, gsize first,
               gsize n_columns, TpsSnapshotPace *pace, GError **error)
@@ -457,7 +453,6 @@ begin_streams (Reading *reading, TpsSafetensorsReader *file, gint64 *n_rows, GEr
                           *n_rows, table->dim, error);
 }
 
-/* Reads the ids of the next `n` rows, and converts them to slots. */
 static gboolean
 read_slots (Reading *reading, gsize n, GError **error)
 {
@@ -479,7 +474,6 @@ read_slots (Reading *reading, gsize n, GError **error)
   return TRUE;
 }
 
-/* Reads the next `n` rows of a tensor, and copies each to `base` + slot * `stride`. */
 static gboolean
 read_part (Reading *reading, TpsSafetensorStream *stream, gpointer base, gsize stride,
            gsize row_bytes, gsize n, GError **error)

@@ -99,7 +99,6 @@ check_assignment (const TpsTable *table, const TpsTablePush *push, GError **erro
   return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "table %s: %s", table->spec.name, what);
 }
 
-/* Opens a push of rows as bags of one row each. */
 static gboolean
 open_rows (TpsApply *apply, GError **error)
 {
@@ -576,7 +575,6 @@ count_view (TpsTensorView view)
   return view.data != NULL ? tps_shape_n_bytes (&view.shape) : 0;
 }
 
-/* Returns an estimate of the size of the push's record. */
 static gsize
 count_bytes (const TpsTablePush *push)
 {
@@ -602,7 +600,6 @@ prepare (Push *push)
     end_push (push);
 }
 
-/* Answers a repeat when the first push with its id has ended. */
 static void
 first_ended (gpointer user_data, gint64 steps, const GError *error)
 {
@@ -622,7 +619,6 @@ ignore_end (gpointer unused, gint64 answer_unused, const GError *error)
 {
 }
 
-/* Answers and frees a push that has no running entry in the window. */
 static void
 answer (Push *push)
 {

@@ -53,7 +53,6 @@ convert (const TpsTableBags *bags)
 
 /* -- lookups -- */
 
-/* Reads each row as a bag of one row. */
 static gboolean
 read_rows (G_GNUC_UNUSED TpsTableStore *store, TpsTable *table, const TpsTableSlots *slots,
            TpsTensor *rows, G_GNUC_UNUSED TpsTensor *lsns, GError **error)

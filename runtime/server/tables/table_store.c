@@ -198,7 +198,6 @@ change_finish (TpsTableChange *change, TpsTableStore *store, GError **error)
   return ok;
 }
 
-/* Emits a trace record: the table of `spec` has been created. */
 static void
 trace_created (const TpsTableSpec *spec)
 {

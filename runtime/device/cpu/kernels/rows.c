@@ -352,7 +352,6 @@ divide_by_counts (const TpsBags *bags, const gfloat *output_gradient)
   return scaled;
 }
 
-/* Sums the contributions to the row of group `u`. */
 static void
 sum_group (const TpsBags *bags, const TpsCpuGroups *groups, gsize u, const gsize *bag_of,
            const gfloat *gradient, gfloat *levels, gfloat *sum)

@@ -15,7 +15,6 @@ row_of (TpsTreeSum *tree, guint level)
   return tree->levels + level * tree->stride;
 }
 
-/* Adds row `from` to the chunk of `level`, as element `i` of the list of this level. */
 static void
 push (TpsTreeSum *tree, guint level, const guint8 *from, gsize i)
 {

@@ -64,7 +64,6 @@ bag_start (const TpsDeviceBags *bags, gsize bag)
   return bags->offsets != NULL ? (gsize) bags->offsets[bag] : bag;
 }
 
-/* Returns TRUE if the output has the type of pooled rows. */
 static gboolean
 is_as_pooled (const TpsDeviceQuery *query)
 {
@@ -255,7 +254,6 @@ stage_piece (const Piece *piece, guint8 *block)
     memcpy (block + piece->weights, bags->weights + first, n_indices * sizeof bags->weights[0]);
 }
 
-/* Returns the destination of the piece's output. */
 static guint8 *
 output_of (const Piece *piece)
 {
@@ -263,7 +261,6 @@ output_of (const Piece *piece)
          + piece->begin * piece->query->bags.rows->dim * tps_dtype_size (piece->query->dtype);
 }
 
-/* Returns the piece's output on the device. */
 static guint8 *
 result_of (const Piece *piece, guint8 *block)
 {
@@ -336,7 +333,6 @@ enqueue_pieces (Passes *passes)
   enqueue_outputs (passes, staged, block);
 }
 
-/* Begins the next pass, if there is one. */
 static gboolean
 begin_pass (Passes *passes, GError **error)
 {

@@ -317,7 +317,6 @@ typedef struct
   guint8 *rows, *state;
 } Piece;
 
-/* Returns the bytes of a row's state. */
 static gsize
 get_state_bytes (const TpsDeviceRows *rows)
 {

@@ -207,7 +207,6 @@ scale_gradient (const Step *step, const Part *part)
   return scaled;
 }
 
-/* Returns the bags of the part, in the device's memory. */
 static TpsBags
 bags_of (const Step *step, const Part *part)
 {
@@ -226,7 +225,6 @@ bags_of (const Step *step, const Part *part)
   };
 }
 
-/* Copies the gradient of a part to the device, as FLOAT32. */
 static void
 copy_gradient (const Step *step, const Part *part)
 {

@@ -353,7 +353,6 @@ round_up (gsize n_bytes, gsize unit)
   return n_bytes > G_MAXSIZE - unit ? n_bytes : (n_bytes + unit - 1) / unit * unit;
 }
 
-/* Returns the memory that `n_bytes` of rows or state occupy. */
 static gsize
 cost_of (gsize n_bytes)
 {

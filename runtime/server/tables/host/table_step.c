@@ -48,7 +48,6 @@ typedef void (*TpsTableSumFunc) (const TpsTableStep *step, gsize begin, gsize en
 #define FIRST_ROWS 3
 #define MAX_WORKING_ROWS (FIRST_ROWS + TPS_TABLE_SUM_MAX_LEVELS)
 
-/* Returns the number of floats of a working space. */
 static gsize
 table_sum_count_floats (const TpsTableStep *step)
 {
@@ -125,7 +124,6 @@ count_blocks (gsize n_terms)
   return (n_terms + BLOCK_TERMS - 1) / BLOCK_TERMS;
 }
 
-/* Returns the last group that begins at or before sorted position `i`. */
 static gsize
 group_at (const TpsCpuGroups *groups, gsize i)
 {
@@ -165,7 +163,6 @@ find_hot (TpsTableStep *step)
     }
 }
 
-/* Returns the number of hot groups before group `u`. */
 static gsize
 count_hot_before (const TpsTableStep *step, gsize u)
 {
@@ -387,7 +384,6 @@ prefetch_group (const TpsTableStep *step, gsize u)
     __builtin_prefetch (gradient + i);
 }
 
-/* Assigns the last value that was added for group `u`. */
 static void
 assign_row (const TpsTableStep *step, gsize u, const TpsTableSumSpace *space)
 {
