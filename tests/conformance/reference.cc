@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 #include "tests/conformance/reference.h"
+#include "tests/float16/float16.h"
 
 #include <cmath>
 #include <cstring>

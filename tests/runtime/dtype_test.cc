@@ -4,6 +4,7 @@
  * midpoint. */
 
 #include "runtime/tensor/dtype.h"
+#include "tests/float16/float16.h"
 
 #include <gtest/gtest.h>
 

@@ -22,6 +22,7 @@
 #include "runtime/base/error.h"
 #include "tests/cuda/group/fake_nccl.h"
 #include "tests/cuda/host/fake_runtime.h"
+#include "tests/float16/float16.h"
 #include "tests/runtime/trainer/ddp/collectives.h"
 #include "tests/runtime/trainer/ddp/fakes.h"
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Conversions of one element without branches, so that loops over them can be vectorised. For
- * float16 and bfloat16 they give the bits of the scalar functions in runtime/tensor/dtype.h.
+ * float16 and bfloat16 they give the bits of the scalar functions in tests/float16.
  *
  * Every conversion rounds once, to nearest, ties to even. A conversion through an intermediate type
  * rounds to odd in the first step: it truncates, and sets the last bit if the truncation was

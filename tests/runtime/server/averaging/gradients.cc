@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "runtime/device/device_memory.h"
+#include "tests/float16/float16.h"
 
 namespace averaging_test {
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tests/float16/float16.h"
 #include "tests/runtime/server/tables/tables.h"
 #include "tests/runtime/fake_device/fake_device.h"
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "runtime/base/rng.h"
+#include "tests/float16/float16.h"
 #include "tests/runtime/server/tables/tables.h"
 
 using namespace embedding_test;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "runtime/base/error.h"
+#include "tests/float16/float16.h"
 
 namespace embedding_test {
 

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/error.h"
+#include "tests/float16/float16.h"
 #include "tests/runtime/trainer/ddp/collectives.h"
 #include "tests/runtime/trainer/ddp/fakes.h"
 

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "runtime/base/error.h"
+#include "tests/float16/float16.h"
 #include "tests/runtime/trainer/ddp/fakes.h"
 
 namespace {

@@ -11,6 +11,7 @@
 
 #include "runtime/trainer/compress/block_choice.h"
 #include "runtime/base/error.h"
+#include "tests/float16/float16.h"
 
 namespace {
 
