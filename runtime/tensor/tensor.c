@@ -135,6 +135,15 @@ tps_tensor_clear (TpsTensor *tensor)
 }
 
 void
+tps_tensor_init_borrowed (TpsTensor *tensor, TpsTensorView view)
+{
+  tps_tensor_init_take (tensor, &view.shape,
+                        tps_buffer_new_foreign ((gpointer) (guintptr) view.data,
+                                                tps_shape_n_bytes (&view.shape), NULL, NULL, NULL),
+                        0);
+}
+
+void
 tps_tensor_move (TpsTensor *to, TpsTensor *from)
 {
   TpsTensor moved = *from;

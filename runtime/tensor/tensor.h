@@ -13,6 +13,9 @@ G_BEGIN_DECLS
  * are released. */
 void tps_tensor_move (TpsTensor *to, TpsTensor *from);
 
+/* Initializes a tensor that borrows the elements of `view`. They must not be written. */
+void tps_tensor_init_borrowed (TpsTensor *tensor, TpsTensorView view);
+
 /* Returns TRUE for the all-zero value. A tensor that merely has no elements is not empty. */
 gboolean tps_tensor_is_empty (const TpsTensor *tensor);
 

@@ -119,15 +119,6 @@ add_table (TpsRemoteTables *tables, TpsPlacedTable *table)
 }
 
 /* Removes the table from the known tables, unless its name belongs to a different table by now. */
-static void
-remove_table (TpsRemoteTables *tables, const TpsPlacedTable *table)
-{
-  tps_mutex_lock (&tables->lock);
-  if (g_hash_table_lookup (tables->tables, table->spec.name) == table)
-    g_hash_table_remove (tables->tables, table->spec.name);
-  tps_mutex_unlock (&tables->lock);
-}
-
 /* Must be called with the lock held. */
 static TpsPlacedTable *
 find_locked (TpsRemoteTables *tables, const gchar *name, GError **error)
@@ -363,30 +354,25 @@ find_shard (const TpsPlacedTable *table, guint server)
   return -1;
 }
 
-/* Returns the difference between the server's table of this name and the part that the server
- * should have; NULL = none. */
-static gchar *
-dup_conflict (const TpsPlacedTable *table, guint server, const TpsTableSpec *there)
-{
-  gint shard = find_shard (table, server);
-  g_auto (TpsTableSpec) part = { 0 };
-
-  if (shard < 0)
-    return g_strdup ("this server must not have a part of it");
-  tps_placed_table_init_part (table, (guint) shard, &part);
-  return tps_table_spec_dup_difference (there, &part);
-}
-
+/* Compares the server's table of this name with the part that the server should have. */
 static gboolean
 check_part_there (const TpsRemoteTables *tables, const TpsPlacedTable *table, guint server,
                   const TpsTableSpec *there, GError **error)
 {
-  g_autofree gchar *conflict = dup_conflict (table, server, there);
+  gint shard = find_shard (table, server);
+  g_auto (TpsTableSpec) part = { 0 };
+  g_autofree gchar *conflict = NULL;
 
-  if (conflict == NULL)
-    return TRUE;
+  if (shard >= 0)
+    {
+      tps_placed_table_init_part (table, (guint) shard, &part);
+      conflict = tps_table_spec_dup_difference (there, &part);
+      if (conflict == NULL)
+        return TRUE;
+    }
   return tps_fail (error, TPS_ERROR_ALREADY_EXISTS, "server %u (%s): table %s exists already: %s",
-                   server, tables->servers.addresses[server], table->spec.name, conflict);
+                   server, tables->servers.addresses[server], table->spec.name,
+                   conflict != NULL ? conflict : "this server must not have a part of it");
 }
 
 /* Sets is_missing[shard] to TRUE for each shard that does not exist yet. is_missing [n_shards] must
@@ -495,16 +481,6 @@ tps_remote_tables_create (TpsRemoteTables *tables, const TpsRemoteTable *given, 
 
 /* ---- dropping ------------------------------------------------------------------------------- */
 
-/* A missing part counts as dropped. An earlier attempt whose reply was lost, or a different client,
- * may have dropped it. */
-static void
-forgive_not_found (Batch *batch)
-{
-  for (guint i = 0; i < batch->n_requests; i++)
-    if (g_error_matches (batch->errors[i], TPS_ERROR, TPS_ERROR_NOT_FOUND))
-      g_clear_error (&batch->errors[i]);
-}
-
 gboolean
 tps_remote_tables_drop (TpsRemoteTables *tables, const gchar *name, gint64 deadline_ns,
                         GError **error)
@@ -521,10 +497,17 @@ tps_remote_tables_drop (TpsRemoteTables *tables, const gchar *name, gint64 deadl
       request->arguments = &table->spec.name;
     }
   batch_run (batch, &tps_drop_table_rpc, deadline_ns);
-  forgive_not_found (batch);
+  /* A missing part counts as dropped. An earlier attempt whose reply was lost, or a different client,
+   * may have dropped it. */
+  for (guint i = 0; i < batch->n_requests; i++)
+    if (g_error_matches (batch->errors[i], TPS_ERROR, TPS_ERROR_NOT_FOUND))
+      g_clear_error (&batch->errors[i]);
   if (!batch_propagate (batch, error))
     return FALSE;
-  remove_table (tables, table);
+  tps_mutex_lock (&tables->lock);
+  if (g_hash_table_lookup (tables->tables, table->spec.name) == table)
+    g_hash_table_remove (tables->tables, table->spec.name);
+  tps_mutex_unlock (&tables->lock);
   return TRUE;
 }
 
@@ -622,27 +605,17 @@ report (gpointer user_data, const GError *cancelled)
   g_free (call);
 }
 
+/* Ends a call that failed before any request was sent: calls `looked_up` or `applied`, the other of
+ * which is NULL, with the error later, on an I/O thread. Takes ownership of the error. */
 static void
-fail (TpsRemoteTables *tables, FailedCall call)
+fail (TpsRemoteTables *tables, TpsTablesLookedUp looked_up, TpsTablesApplied applied,
+      gpointer user_data, GError *error)
 {
+  FailedCall call = { looked_up, applied, user_data, error };
+
   tps_servers_defer (&tables->servers, report, g_memdup2 (&call, sizeof call));
 }
 
-/* End a call that failed before any request was sent: call `done` with the error later, on an
- * I/O thread. They take ownership of the error. */
-static void
-fail_lookup (TpsRemoteTables *tables, TpsTablesLookedUp done, gpointer user_data, GError *error)
-{
-  fail (tables, (FailedCall) { .looked_up = done, .user_data = user_data, .error = error });
-}
-
-static void
-fail_push (TpsRemoteTables *tables, TpsTablesApplied done, gpointer user_data, GError *error)
-{
-  fail (tables, (FailedCall) { .applied = done, .user_data = user_data, .error = error });
-}
-
-/* Calls `done`, and releases the tensors that `done` has not taken. */
 static void
 give_outputs (TpsTablesLookedUp done, gpointer user_data, TpsTensor *outputs, guint n_outputs)
 {
@@ -728,7 +701,7 @@ tps_remote_tables_lookup_bags (TpsRemoteTables *tables, const TpsBagQuery *queri
 
   if (found == NULL)
     {
-      fail_lookup (tables, done, user_data, error);
+      fail (tables, done, NULL, user_data, error);
       return;
     }
   lookup = g_new (BagLookup, 1);
@@ -768,16 +741,6 @@ take_rows (gpointer rows, gpointer user_data, GError **error)
 }
 
 static void
-free_row_lookup (RowLookup *lookup)
-{
-  for (guint i = 0; i < lookup->split.n_parts; i++)
-    tps_tensor_clear (&lookup->parts[i].arguments.indices);
-  tps_row_split_clear (&lookup->split);
-  g_free (lookup->parts);
-  g_free (lookup);
-}
-
-static void
 on_rows_answered (gpointer user_data, const GError *error)
 {
   RowLookup *lookup = user_data;
@@ -790,25 +753,11 @@ on_rows_answered (gpointer user_data, const GError *error)
     }
   else
     lookup->done (lookup->user_data, NULL, error);
-  free_row_lookup (lookup);
-}
-
-static TpsServerRequest
-ask_rows_of_part (RowLookup *lookup, guint i)
-{
-  const TpsPlacedTable *table = lookup->split.table;
-  RowsOfPart *part = &lookup->parts[i];
-
-  part->lookup = lookup;
-  part->part = i;
-  part->arguments.table = table->spec.name;
-  tps_tensor_init_borrowed (&part->arguments.indices, lookup->split.parts[i].indices);
-  return (TpsServerRequest) {
-    .server = table->servers[lookup->split.parts[i].shard],
-    .arguments = &part->arguments,
-    .take = take_rows,
-    .user_data = part,
-  };
+  for (guint i = 0; i < lookup->split.n_parts; i++)
+    tps_tensor_clear (&lookup->parts[i].arguments.indices);
+  tps_row_split_clear (&lookup->split);
+  g_free (lookup->parts);
+  g_free (lookup);
 }
 
 void
@@ -822,7 +771,7 @@ tps_remote_tables_lookup_rows (TpsRemoteTables *tables, const gchar *name, TpsTe
 
   if (table == NULL || !check_indices (table, indices, &error))
     {
-      fail_lookup (tables, done, user_data, error);
+      fail (tables, done, NULL, user_data, error);
       return;
     }
   lookup = g_new0 (RowLookup, 1);
@@ -832,7 +781,16 @@ tps_remote_tables_lookup_rows (TpsRemoteTables *tables, const gchar *name, TpsTe
   lookup->parts = g_new0 (RowsOfPart, lookup->split.n_parts);
   requests = g_new (TpsServerRequest, lookup->split.n_parts);
   for (guint i = 0; i < lookup->split.n_parts; i++)
-    requests[i] = ask_rows_of_part (lookup, i);
+    {
+      RowsOfPart *part = &lookup->parts[i];
+
+      *part = (RowsOfPart) { lookup, i, { .table = table->spec.name } };
+      tps_tensor_init_borrowed (&part->arguments.indices, lookup->split.parts[i].indices);
+      requests[i] = (TpsServerRequest) { .server = table->servers[lookup->split.parts[i].shard],
+                                         .arguments = &part->arguments,
+                                         .take = take_rows,
+                                         .user_data = part };
+    }
   tps_servers_call (&tables->servers, &tps_lookup_rows_rpc, requests, lookup->split.n_parts,
                     deadline_ns, on_rows_answered, lookup);
 }
@@ -971,7 +929,7 @@ tps_remote_tables_apply_bags (TpsRemoteTables *tables, const TpsBagGradient *gra
                     sizeof gradients[0], "gradients", &error);
   if (found == NULL || !check_gradients (gradients, n_gradients, found, &error))
     {
-      fail_push (tables, done, user_data, error);
+      fail (tables, NULL, done, user_data, error);
       return;
     }
   push = g_new0 (BagPush, 1);
@@ -1076,7 +1034,7 @@ push_rows (TpsRemoteTables *tables, const gchar *name, TpsTensorView indices, Tp
   if (table == NULL || !check_indices (table, indices, &error)
       || !check_values (table, indices, values, &error))
     {
-      fail_push (tables, done, user_data, error);
+      fail (tables, NULL, done, user_data, error);
       return;
     }
   push = g_new0 (RowPush, 1);

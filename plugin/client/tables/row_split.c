@@ -157,16 +157,6 @@ tps_row_split_merge (TpsRowSplit *split, TpsTensor *rows)
 }
 
 void
-tps_tensor_init_borrowed (TpsTensor *tensor, TpsTensorView view)
-{
-  /* The tensor is only sent, so its elements are never written. */
-  tps_tensor_init_take (tensor, &view.shape,
-                        tps_buffer_new_foreign ((gpointer) (guintptr) view.data,
-                                                tps_shape_n_bytes (&view.shape), NULL, NULL, NULL),
-                        0);
-}
-
-void
 tps_row_split_gather (const TpsRowSplit *split, guint number, TpsTensorView values,
                       TpsTensor *gathered)
 {

@@ -51,7 +51,4 @@ void tps_row_split_merge (TpsRowSplit *split, TpsTensor *rows);
 void tps_row_split_gather (const TpsRowSplit *split, guint number, TpsTensorView values,
                            TpsTensor *gathered);
 
-/* Initializes a tensor that borrows the elements of `view`. They must not be written. */
-void tps_tensor_init_borrowed (TpsTensor *tensor, TpsTensorView view);
-
 G_END_DECLS

@@ -49,7 +49,7 @@ STRUCTS = {
                "{1} = (TpsPushId) {{ g_strdup ({0}_client), {0}_sequence }};"),
     "TableSpec": ([("const TpsRemoteTable *{0}", "tables")],
                   "tps_table_spec_init_from (&{1}, {0}, &error);"),
-    "Tensor": ([("const TpsTensorView *{0}", "views")], "tps_python_borrow (&{1}, {0});"),
+    "Tensor": ([("const TpsTensorView *{0}", "views")], "tps_tensor_init_borrowed (&{1}, *{0});"),
 }
 LISTS = {
     "string": ([("const gchar *const *{0}", "texts")],

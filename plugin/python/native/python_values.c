@@ -2,23 +2,13 @@
 
 #include "plugin/python/native/python_values.h"
 
-void
-tps_python_borrow (TpsTensor *tensor, const TpsTensorView *view)
-{
-  gsize n_bytes = tps_shape_n_bytes (&view->shape);
-  gpointer data = (gpointer) (gsize) view->data;
-
-  tps_tensor_init_take (tensor, &view->shape,
-                        tps_buffer_new_foreign (data, n_bytes, NULL, NULL, NULL), 0);
-}
-
 TpsTensorList
 tps_python_borrow_list (const TpsTensorView *views, guint n_views)
 {
   TpsTensorList list = { n_views, g_new0 (TpsTensor, n_views) };
 
   for (guint i = 0; i < n_views; i++)
-    tps_python_borrow (&list.tensors[i], &views[i]);
+    tps_tensor_init_borrowed (&list.tensors[i], views[i]);
   return list;
 }
 
@@ -30,7 +20,7 @@ tps_python_borrow_named (const gchar *const *names, const TpsTensorView *views, 
   for (guint i = 0; i < n_views; i++)
     {
       tensors[i].name = g_strdup (names[i]);
-      tps_python_borrow (&tensors[i].tensor, &views[i]);
+      tps_tensor_init_borrowed (&tensors[i].tensor, views[i]);
     }
   return tensors;
 }
@@ -42,11 +32,11 @@ tps_python_borrow_gradient (TpsGradient *to, const TpsPythonGradient *from)
   to->weight = from->weight;
   to->rows = from->rows;
   if (to->kind == TPS_GRADIENT_DENSE)
-    tps_python_borrow (&to->dense, &from->dense);
+    tps_tensor_init_borrowed (&to->dense, from->dense);
   else if (to->kind == TPS_GRADIENT_SPARSE)
     {
-      tps_python_borrow (&to->indices, &from->indices);
-      tps_python_borrow (&to->values, &from->values);
+      tps_tensor_init_borrowed (&to->indices, from->indices);
+      tps_tensor_init_borrowed (&to->values, from->values);
     }
 }
 

@@ -8,8 +8,7 @@
 #include "plugin/python/native/native.h"
 #include "plugin/wire/wire_embedding_table.h"
 
-/* Initialize a tensor, and arrays of tensors with and without names. The caller must clear them. */
-void tps_python_borrow (TpsTensor *tensor, const TpsTensorView *view);
+/* Initialize arrays of tensors with and without names. The caller must clear them. */
 TpsTensorList tps_python_borrow_list (const TpsTensorView *views, guint n_views);
 TpsNamedTensor *tps_python_borrow_named (const gchar *const *names, const TpsTensorView *views,
                                          guint n_views);
