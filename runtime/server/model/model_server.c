@@ -49,17 +49,15 @@
 
 /* -- update news -- */
 
-/* Reports for the observers of a model server, in the order of the events. Internal to this folder.
- *
- * Events are added under the server's lock and reported without the lock. While one thread reports,
- * it also reports the events of other threads.
- */
+/* Reports for the observers of a model server, in the order of the events. Events are added under
+ * the server's lock and reported without the lock. While one thread reports, it also reports the
+ * events of other threads. */
 
 typedef struct
 {
   const TpsModelServerOptions *options; /* borrowed: the observers */
   TpsMutex lock;                        /* guards everything below; taken under the server's lock */
-  GQueue waiting;                       /* of Item, see the .c file */
+  GQueue waiting;                       /* of Item */
   gboolean is_telling;
 } TpsUpdateNews;
 
@@ -115,29 +113,16 @@ update_news_tell (TpsUpdateNews *news)
   tps_mutex_unlock (&news->lock);
 }
 
-/* -- model server -- */
-
 /* -- trainer presence -- */
 
 /* A table of the connections over which the last accepted pushes of trainers came. A server with a
  * quorum concludes from the end of a connection that its trainers are gone. The table has at most
- * one entry for each trainer.
- *
- * Thread: one at a time.
- */
-
-/* Must be initialised with trainer_presence_init(). */
+ * one entry for each trainer. Thread: one at a time. */
 typedef struct
 {
-  GHashTable *by_trainer;    /* of Entry, see the .c file */
+  GHashTable *by_trainer;    /* of Entry */
   GHashTable *by_connection; /* of GPtrArray of Entry, borrowed */
 } TpsTrainerPresence;
-
-typedef struct
-{
-  gint32 trainer;
-  guint n_pushes; /* over this connection, without repeats */
-} TpsDepartedTrainer;
 
 typedef struct
 {
@@ -196,26 +181,20 @@ trainer_presence_note (TpsTrainerPresence *presence, gint32 trainer, gconstpoint
 }
 
 /* Forgets the trainers whose last push came over `connection`, which has closed. Returns them as an
- * array of TpsDepartedTrainer, owned by the caller, or NULL if there are none. */
-static GArray *
+ * array that owns entries, owned by the caller, or NULL if there are none. */
+static GPtrArray *
 trainer_presence_take (TpsTrainerPresence *presence, gconstpointer connection)
 {
   GPtrArray *entries = g_hash_table_lookup (presence->by_connection, connection);
-  GArray *departed;
 
   if (entries == NULL)
     return NULL;
-  departed = g_array_sized_new (FALSE, FALSE, sizeof (TpsDepartedTrainer), entries->len);
   for (guint i = 0; i < entries->len; i++)
-    {
-      const Entry *entry = g_ptr_array_index (entries, i);
-      TpsDepartedTrainer trainer = { entry->trainer, entry->n_pushes };
-
-      g_array_append_val (departed, trainer);
-      g_hash_table_remove (presence->by_trainer, GINT_TO_POINTER (trainer.trainer));
-    }
-  g_hash_table_remove (presence->by_connection, connection);
-  return departed;
+    g_hash_table_steal (presence->by_trainer,
+                        GINT_TO_POINTER (((const Entry *) entries->pdata[i])->trainer));
+  g_hash_table_steal (presence->by_connection, connection);
+  g_ptr_array_set_free_func (entries, g_free);
+  return entries;
 }
 
 /* -- model server -- */
@@ -928,13 +907,13 @@ tps_model_server_update_and_fetch (TpsModelServer *server, const TpsModelPush *p
  * the answer. A trainer is therefore not lost if its connection carried at most one push and the
  * round of this push has ended. The lock must be held. */
 static void
-lose_trainers (TpsModelServer *server, const GArray *departed, TpsUpdatingOutput *output)
+lose_trainers (TpsModelServer *server, const GPtrArray *departed, TpsUpdatingOutput *output)
 {
   gint64 now_ns = tps_clock_now_ns ();
 
   for (guint i = 0; i < departed->len; i++)
     {
-      const TpsDepartedTrainer *trainer = &g_array_index (departed, TpsDepartedTrainer, i);
+      const Entry *trainer = departed->pdata[i];
 
       if (trainer->n_pushes > 1
           || tps_updating_has_contribution (server->updating, trainer->trainer))
@@ -945,7 +924,7 @@ lose_trainers (TpsModelServer *server, const GArray *departed, TpsUpdatingOutput
 void
 tps_model_server_connection_closed (TpsModelServer *server, gconstpointer connection)
 {
-  g_autoptr (GArray) departed = NULL;
+  g_autoptr (GPtrArray) departed = NULL;
   TpsUpdatingOutput output;
   TpsModelStep *step = NULL;
 
