@@ -4,14 +4,8 @@
 
 #include <string.h>
 
-#include "plugin/memory/common_segments.h"
-#include "plugin/service/chunks/chunk_service.h"
 #include "plugin/service/durability_service.h"
-#include "plugin/service/embedding_table_service.h"
 #include "plugin/service/memory_service.h"
-#include "plugin/service/node_service.h"
-#include "plugin/service/parameter_server_service.h"
-#include "plugin/service/rendezvous_service.h"
 #include "plugin/service/session_service.h"
 #include "plugin/access/access.h"
 #include "plugin/host/processor.h"
@@ -44,36 +38,6 @@ typedef enum
 /* Names of the services, in the order of the bits above. */
 static const gchar *const service_names[] = { "Node", "ParameterServer", "EmbeddingTable",
                                               "Rendezvous", NULL };
-
-struct TpsPlugin
-{
-  guint serves; /* bits of Serves */
-  gchar *name;
-  TpsBudgets *budgets;
-  TpsWorkerPool *workers;
-  TpsQuotas *quotas;
-  void (*recovered) (gpointer user_data, const GError *error); /* may be NULL */
-  gpointer user_data;
-  TpsDurable *durable;     /* NULL = nothing is durable */
-  TpsSequencer *sequencer; /* orders the commands of tables and the model */
-  TpsMetrics *metrics;
-  TpsAccess *access;                     /* a reference; NULL = everyone may call everything */
-  TpsCommonSegments *common_segments;    /* of averages and models; NULL = there are none */
-  TpsParameterServers parameter_servers; /* owned */
-  TpsTableStore *tables;
-  TpsEmbeddingTables *embedding; /* the EmbeddingTable service over `tables` */
-  TpsRendezvous *rendezvous;
-  TpsChunks *chunks;   /* can run a call of any service, on any server */
-  guint collectors[3]; /* ids of the collectors of metrics; 0 = none */
-  TpsNode node;
-  GPtrArray *service_names;  /* for `node`: borrowed strings, ended by NULL */
-  GArray *services;          /* of TpsService */
-  TpsServiceHooks lasting;   /* of services whose state is durable */
-  TpsDevice *device;         /* on which gradients are added up; NULL = in host memory */
-  TpsTablePlace table_place; /* of tables that specify none */
-  TpsDevice *table_device;   /* of `table_place`; NULL = the CPU */
-  GPtrArray *device_names;   /* for `node`: borrowed strings, ended by NULL */
-};
 
 static void
 set_service_names (TpsPlugin *plugin)
@@ -789,66 +753,6 @@ tps_plugin_dup_metrics (TpsPlugin *plugin)
   return g_string_free (
       tps_exposition_write (tps_metrics_get_counters (plugin->metrics), TPS_EXPOSITION_TEXT),
       FALSE);
-}
-
-TpsParameterServer *
-tps_plugin_get_parameter_server (TpsPlugin *plugin)
-{
-  return plugin->parameter_servers.averaging;
-}
-
-TpsModelServer *
-tps_plugin_get_model_server (TpsPlugin *plugin)
-{
-  return plugin->parameter_servers.updating;
-}
-
-TpsTableStore *
-tps_plugin_get_tables (TpsPlugin *plugin)
-{
-  return plugin->tables;
-}
-
-const TpsBudgets *
-tps_plugin_get_budgets (TpsPlugin *plugin)
-{
-  return plugin->budgets;
-}
-
-TpsQuotas *
-tps_plugin_get_quotas (TpsPlugin *plugin)
-{
-  return plugin->quotas;
-}
-
-TpsWorkerPool *
-tps_plugin_get_workers (TpsPlugin *plugin)
-{
-  return plugin->workers;
-}
-
-TpsDurable *
-tps_plugin_get_durable (TpsPlugin *plugin)
-{
-  return plugin->durable;
-}
-
-TpsMetrics *
-tps_plugin_get_metrics (TpsPlugin *plugin)
-{
-  return plugin->metrics;
-}
-
-const gchar *
-tps_plugin_get_name (TpsPlugin *plugin)
-{
-  return plugin->name;
-}
-
-const gchar *const *
-tps_plugin_get_device_names (TpsPlugin *plugin)
-{
-  return plugin->node.devices;
 }
 
 const TpsService *

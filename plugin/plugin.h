@@ -7,7 +7,13 @@
 #include <thriftps/plugin.h>
 
 #include "plugin/access/access.h"
+#include "plugin/memory/common_segments.h"
 #include "plugin/server/server.h"
+#include "plugin/service/chunks/chunk_service.h"
+#include "plugin/service/embedding_table_service.h"
+#include "plugin/service/node_service.h"
+#include "plugin/service/parameter_server_service.h"
+#include "plugin/service/rendezvous_service.h"
 #include "runtime/base/metrics.h"
 #include "runtime/base/worker_pool.h"
 #include "runtime/server/averaging/parameter_server.h"
@@ -29,21 +35,36 @@ struct TpsPluginParts
   void (*updated_model) (gpointer user_data, gint64 version, guint n_took_part);
 };
 
-/* Return the parts of the plugin; all borrowed. The first three are NULL if their service is not
- * served. Thread: any. */
-TpsParameterServer *tps_plugin_get_parameter_server (TpsPlugin *plugin);
-TpsModelServer *tps_plugin_get_model_server (TpsPlugin *plugin);
-TpsTableStore *tps_plugin_get_tables (TpsPlugin *plugin);
-TpsWorkerPool *tps_plugin_get_workers (TpsPlugin *plugin);
-TpsDurable *tps_plugin_get_durable (TpsPlugin *plugin); /* NULL without a data directory */
-TpsMetrics *tps_plugin_get_metrics (TpsPlugin *plugin);
-const gchar *tps_plugin_get_name (TpsPlugin *plugin);
-const gchar *const *tps_plugin_get_device_names (TpsPlugin *plugin); /* ended by NULL */
-const TpsBudgets *tps_plugin_get_budgets (TpsPlugin *plugin);
-
-/* Returns the tenants of the plugin's callers and tables; borrowed. The rules of `access` set their
- * limits, and servers of tps_plugin_new_server() enforce the limits. Thread: any. */
-TpsQuotas *tps_plugin_get_quotas (TpsPlugin *plugin);
+/* Read-only for others. */
+struct TpsPlugin
+{
+  guint serves; /* bits of Serves */
+  gchar *name;
+  TpsBudgets *budgets;
+  TpsWorkerPool *workers;
+  TpsQuotas *quotas;
+  void (*recovered) (gpointer user_data, const GError *error); /* may be NULL */
+  gpointer user_data;
+  TpsDurable *durable;     /* NULL = nothing is durable */
+  TpsSequencer *sequencer; /* orders the commands of tables and the model */
+  TpsMetrics *metrics;
+  TpsAccess *access;                     /* a reference; NULL = everyone may call everything */
+  TpsCommonSegments *common_segments;    /* of averages and models; NULL = there are none */
+  TpsParameterServers parameter_servers; /* owned */
+  TpsTableStore *tables;
+  TpsEmbeddingTables *embedding; /* the EmbeddingTable service over `tables` */
+  TpsRendezvous *rendezvous;
+  TpsChunks *chunks;   /* can run a call of any service, on any server */
+  guint collectors[3]; /* ids of the collectors of metrics; 0 = none */
+  TpsNode node;
+  GPtrArray *service_names;  /* for `node`: borrowed strings, ended by NULL */
+  GArray *services;          /* of TpsService */
+  TpsServiceHooks lasting;   /* of services whose state is durable */
+  TpsDevice *device;         /* on which gradients are added up; NULL = in host memory */
+  TpsTablePlace table_place; /* of tables that specify none */
+  TpsDevice *table_device;   /* of `table_place`; NULL = the CPU */
+  GPtrArray *device_names;   /* for `node`: borrowed strings, ended by NULL */
+};
 
 /* Returns the services; borrowed until the next tps_plugin_add_service(). */
 const TpsService *tps_plugin_get_services (TpsPlugin *plugin, guint *n_services);

@@ -163,7 +163,7 @@ static gboolean
 get_durability (gpointer user_data, TpsDurableStatus *status)
 {
   const TpsServiceManager *manager = user_data;
-  TpsDurable *durable = tps_plugin_get_durable (manager->plugin);
+  TpsDurable *durable = manager->plugin->durable;
 
   if (durable != NULL)
     tps_durable_get_status (durable, status);

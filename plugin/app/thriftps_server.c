@@ -464,7 +464,7 @@ make_tracer (Program *program, GError **error)
     return TRUE;
   program->tracer = tps_tracer_new (&flags->tracing);
   otlp.tracer = program->tracer;
-  otlp.counters = tps_metrics_get_counters (tps_plugin_get_metrics (program->plugin));
+  otlp.counters = tps_metrics_get_counters (program->plugin->metrics);
   if (flags->otlp != NULL)
     program->otlp = tps_otlp_exporter_new (&otlp, error);
   return flags->otlp == NULL || program->otlp != NULL;
@@ -582,7 +582,7 @@ end_anyway (void *unused)
 static void
 begin_stop (const Program *program)
 {
-  TpsDurable *durable = tps_plugin_get_durable (program->plugin);
+  TpsDurable *durable = program->plugin->durable;
 
   /* Without the guard, a stop that does not end is left to the service manager. */
   tps_thread_start_detached ("tps-guard", end_anyway, NULL, NULL);
@@ -703,7 +703,7 @@ reload (const Program *program)
 static gboolean
 wait_for_signal (const Program *program)
 {
-  const TpsBudgets *budgets = tps_plugin_get_budgets (program->plugin);
+  const TpsBudgets *budgets = program->plugin->budgets;
   MemoryTrimmer trimmer = new_memory_trimmer (budgets);
   struct pollfd readable = { .fd = signal_pipe[0], .events = POLLIN };
   gchar bytes[64];

@@ -109,7 +109,7 @@ sampler_greet (Sampler *sampler)
 
   tps_json_writer_init (&json);
   tps_json_open (&json, NULL, '{');
-  tps_json_add_text (&json, "name", tps_plugin_get_name (reports->plugin));
+  tps_json_add_text (&json, "name", reports->plugin->name);
   tps_json_add_text (&json, "version", TPS_VERSION);
   tps_json_add_time (&json, "start_time_s", reports->started_us);
   tps_json_open (&json, "latency_bounds_us", '[');
@@ -205,7 +205,7 @@ read_latency (const TpsReading *reading, GHashTable *methods)
 static TpsReading *
 read_all (Sampler *sampler)
 {
-  TpsMetrics *metrics = tps_plugin_get_metrics (sampler->reports->plugin);
+  TpsMetrics *metrics = sampler->reports->plugin->metrics;
   TpsReading *reading = tps_counters_read (tps_metrics_get_counters (metrics));
 
   for (guint i = 0; i < TPS_N_METHOD_COUNTS; i++)
@@ -383,7 +383,7 @@ add_budgets (const TpsReports *reports, TpsJsonWriter *json)
   g_autoptr (GHashTable) held = g_hash_table_new (g_str_hash, g_str_equal);
   Budgets budgets = { names, held };
 
-  tps_budget_visit (tps_plugin_get_budgets (reports->plugin)->process, note_budget, &budgets);
+  tps_budget_visit (reports->plugin->budgets->process, note_budget, &budgets);
   tps_json_open (json, "budgets", '{');
   for (guint i = 0; i < names->len; i++)
     tps_json_add_uint (json, names->pdata[i],
@@ -396,7 +396,7 @@ add_workers (const TpsReports *reports, TpsJsonWriter *json)
 {
   TpsWorkerLoad load;
 
-  tps_worker_pool_get_load (tps_plugin_get_workers (reports->plugin), &load);
+  tps_worker_pool_get_load (reports->plugin->workers, &load);
   tps_json_open (json, "workers", '{');
   tps_json_add_uint (json, "running", load.n_running);
   tps_json_add_uint (json, "queued", load.n_waiting);
@@ -757,7 +757,7 @@ begin_serving (TpsHttp *http)
   TpsHttpConnectionLimits limits = { .context = http->context,
                                      .budget = http->budget,
                                      .counters = tps_metrics_get_counters (
-                                         tps_plugin_get_metrics (http->options.plugin)),
+                                         http->options.plugin->metrics),
                                      .max_connections = http->options.max_connections,
                                      .max_streams = http->options.max_streams,
                                      .request_ms = http->options.request_ms,
@@ -952,8 +952,7 @@ tps_http_new (const TpsHttpOptions *options)
                                  .tracer = options->tracer,
                                  .started_us = g_get_real_time (),
                                  .stuck_ns = (gint64) http->options.stuck_ms * 1000000 };
-  http->budget = tps_budget_new (tps_plugin_get_budgets (options->plugin)->process, "HTTP",
-                                 MAX_HTTP_BYTES);
+  http->budget = tps_budget_new (options->plugin->budgets->process, "HTTP", MAX_HTTP_BYTES);
   http->endpoints = g_array_new (FALSE, FALSE, sizeof (TpsHttpEndpoint));
   http->listeners = g_ptr_array_new ();
   http->addresses = g_ptr_array_new_with_free_func (g_free);

@@ -31,25 +31,6 @@ struct TpsHttpConnections
   guint64 n_accepted, n_refused;
 };
 
-struct TpsHttpConnection
-{
-  TpsHttpConnections *all;
-  GList link;
-  GSocket *socket;
-  gchar *request; /* [TPS_HTTP_MAX_REQUEST_BYTES + 1]; NULL = libsoup has the request */
-  gsize n_received;
-  GSource *receiving;         /* NULL = libsoup has the request */
-  GSocketConnection *carrier; /* of libsoup's output; NULL = the request is incomplete */
-  SoupServerMessage *message; /* borrowed while libsoup uses it; otherwise NULL */
-  gchar *peer;
-  gboolean is_local;
-  gboolean is_answered;
-  gboolean is_stream;
-  gboolean is_cut;
-  TpsCharge charge;  /* for the response */
-  GSource *deadline; /* NULL = none */
-};
-
 /* ---- deadlines and end of connections ------------------------------------------------------- */
 
 static void
@@ -363,24 +344,6 @@ TpsHttpConnection *
 tps_http_connection_of (SoupServerMessage *message)
 {
   return g_object_get_data (G_OBJECT (message), MESSAGE_KEY);
-}
-
-const gchar *
-tps_http_connection_get_peer (const TpsHttpConnection *connection)
-{
-  return connection->peer;
-}
-
-gboolean
-tps_http_connection_is_local (const TpsHttpConnection *connection)
-{
-  return connection->is_local;
-}
-
-gboolean
-tps_http_connection_charge (TpsHttpConnection *connection, gsize n_bytes, GError **error)
-{
-  return tps_charge_add (&connection->charge, n_bytes, error);
 }
 
 void

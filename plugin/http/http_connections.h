@@ -25,7 +25,26 @@
 #include "runtime/base/counters.h"
 
 typedef struct TpsHttpConnections TpsHttpConnections;
-typedef struct TpsHttpConnection TpsHttpConnection;
+
+/* Read-only for others, but for `charge`. */
+typedef struct
+{
+  TpsHttpConnections *all;
+  GList link;
+  GSocket *socket;
+  gchar *request; /* [TPS_HTTP_MAX_REQUEST_BYTES + 1]; NULL = libsoup has the request */
+  gsize n_received;
+  GSource *receiving;         /* NULL = libsoup has the request */
+  GSocketConnection *carrier; /* of libsoup's output; NULL = the request is incomplete */
+  SoupServerMessage *message; /* borrowed while libsoup uses it; otherwise NULL */
+  gchar *peer;                /* address for the log */
+  gboolean is_local;          /* the peer is on this machine */
+  gboolean is_answered;
+  gboolean is_stream;
+  gboolean is_cut;
+  TpsCharge charge;  /* for the response, until the connection is gone */
+  GSource *deadline; /* NULL = none */
+} TpsHttpConnection;
 
 typedef struct
 {
@@ -66,14 +85,6 @@ void tps_http_connections_get_counts (const TpsHttpConnections *connections,
 /* Returns the connection of a message that libsoup has started, borrowed while the message
  * lives. */
 TpsHttpConnection *tps_http_connection_of (SoupServerMessage *message);
-
-/* Return the peer's address as text for the log, borrowed, and TRUE if the peer is on this
- * machine. */
-const gchar *tps_http_connection_get_peer (const TpsHttpConnection *connection);
-gboolean tps_http_connection_is_local (const TpsHttpConnection *connection);
-
-/* Charges further `n_bytes` until the connection is gone. Errors: RESOURCE_EXHAUSTED. */
-gboolean tps_http_connection_charge (TpsHttpConnection *connection, gsize n_bytes, GError **error);
 
 /* Records that the request has a response, which must be sent within `answer_ms`. Has no effect on
  * a stream. */

@@ -93,7 +93,7 @@ tps_http_request_reply (TpsHttpRequest *request, guint status, const gchar *cont
   g_autoptr (GError) error = NULL;
 
   if (body->allocated_len > FREE_REPLY_BYTES
-      && !tps_http_connection_charge (request->connection, body->allocated_len, &error))
+      && !tps_charge_add (&request->connection->charge, body->allocated_len, &error))
     {
       g_string_free (body, TRUE);
       set_header (request->message, "Retry-After", "1");
@@ -208,7 +208,7 @@ authorize (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *path
 {
   if (right == TPS_RIGHT_OPEN)
     return TRUE;
-  if (!rules->serves_others && !tps_http_connection_is_local (request->connection))
+  if (!rules->serves_others && !request->connection->is_local)
     return tps_fail (error, TPS_ERROR_PERMISSION_DENIED, "the peer is on another machine");
   return rules->access == NULL || ask_rules (request, rules->access, path, right, principal, error);
 }
@@ -222,8 +222,8 @@ check_right (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *pa
   if (authorize (request, rules, path, right, &principal, &error))
     return TRUE;
   tps_trace (&http_denied, tps_field_text ("principal", principal),
-             tps_field_text ("peer", tps_http_connection_get_peer (request->connection)),
-             tps_field_text ("path", path), tps_field_text ("reason", error->message));
+             tps_field_text ("peer", request->connection->peer), tps_field_text ("path", path),
+             tps_field_text ("reason", error->message));
   if (g_error_matches (error, TPS_ERROR, TPS_ERROR_UNAUTHENTICATED))
     {
       set_header (request->message, "WWW-Authenticate", "Bearer");

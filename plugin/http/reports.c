@@ -103,7 +103,7 @@ add_texts (TpsJsonWriter *json, const gchar *name, const gchar *const *texts, gu
 gboolean
 tps_reports_add_state (const TpsReports *reports, TpsJsonWriter *json, const gchar *name)
 {
-  TpsDurable *durable = tps_plugin_get_durable (reports->plugin);
+  TpsDurable *durable = reports->plugin->durable;
   State state = { .n_reasons = 0 };
 
   if (reports->server != NULL)
@@ -149,7 +149,7 @@ add_snapshot (TpsJsonWriter *json, TpsDurable *durable)
 void
 tps_reports_add_durability (const TpsReports *reports, TpsJsonWriter *json, gboolean is_brief)
 {
-  TpsDurable *durable = tps_plugin_get_durable (reports->plugin);
+  TpsDurable *durable = reports->plugin->durable;
   TpsDurableStatus status;
 
   if (durable == NULL)
@@ -189,8 +189,8 @@ tps_reports_get_budget_name (TpsBudget *budget)
 TpsRoundsReport *
 tps_reports_get_rounds (const TpsReports *reports)
 {
-  TpsParameterServer *averaging = tps_plugin_get_parameter_server (reports->plugin);
-  TpsModelServer *model = tps_plugin_get_model_server (reports->plugin);
+  TpsParameterServer *averaging = reports->plugin->parameter_servers.averaging;
+  TpsModelServer *model = reports->plugin->parameter_servers.updating;
   TpsRoundsReport *report = g_new0 (TpsRoundsReport, 1);
 
   report->has_averaging = averaging != NULL;
@@ -260,7 +260,7 @@ add_tenant (TpsJsonWriter *json, const TpsTenantStatus *status)
 static void
 add_quotas (const TpsReports *reports, TpsJsonWriter *json)
 {
-  TpsQuotas *quotas = tps_plugin_get_quotas (reports->plugin);
+  TpsQuotas *quotas = reports->plugin->quotas;
   g_autoptr (GArray) tenants = quotas != NULL ? tps_quotas_list (quotas) : NULL;
 
   tps_json_open (json, "quotas", '[');
@@ -312,7 +312,7 @@ add_identity (const TpsReports *reports, TpsJsonWriter *json)
 {
   tps_json_add_time (json, "time_s", g_get_real_time ());
   tps_json_add_time (json, "start_time_s", reports->started_us);
-  tps_json_add_text (json, "name", tps_plugin_get_name (reports->plugin));
+  tps_json_add_text (json, "name", reports->plugin->name);
   tps_json_add_text (json, "version", TPS_VERSION);
 }
 
@@ -320,7 +320,7 @@ static void
 handle_version (TpsHttpRequest *request, gpointer data)
 {
   const TpsReports *reports = data;
-  const gchar *const *device = tps_plugin_get_device_names (reports->plugin);
+  const gchar *const *device = reports->plugin->node.devices;
   guint n_services;
   const TpsService *services = tps_plugin_get_services (reports->plugin, &n_services);
   TpsJsonWriter json;
@@ -346,8 +346,7 @@ handle_version (TpsHttpRequest *request, gpointer data)
 static void
 add_totals (const TpsReports *reports, TpsJsonWriter *json)
 {
-  TpsReading *reading = tps_counters_read (
-      tps_metrics_get_counters (tps_plugin_get_metrics (reports->plugin)));
+  TpsReading *reading = tps_counters_read (tps_metrics_get_counters (reports->plugin->metrics));
   TpsServerStatus status = { 0 };
 
   if (reports->server != NULL)
@@ -391,7 +390,7 @@ add_budget (TpsBudget *budget, gpointer data)
 static void
 add_workers (const TpsReports *reports, TpsJsonWriter *json)
 {
-  TpsWorkerPool *workers = tps_plugin_get_workers (reports->plugin);
+  TpsWorkerPool *workers = reports->plugin->workers;
   TpsWorkerLoad load;
 
   tps_worker_pool_get_load (workers, &load);
@@ -432,7 +431,7 @@ handle_status (TpsHttpRequest *request, gpointer data)
   tps_json_add_text (&json, "log_levels", levels);
   add_totals (reports, &json);
   tps_json_open (&json, "budgets", '[');
-  tps_budget_visit (tps_plugin_get_budgets (reports->plugin)->process, add_budget, &json);
+  tps_budget_visit (reports->plugin->budgets->process, add_budget, &json);
   tps_json_close (&json, ']');
   add_workers (reports, &json);
   tps_reports_add_durability (reports, &json, FALSE);
@@ -595,8 +594,7 @@ add_tables (const TpsReports *reports, TpsJsonWriter *json, const TpsTableSpecs 
   tps_json_add_uint (json, "total", specs->n_specs);
   tps_json_add_text (json, "next", end < specs->n_specs ? specs->specs[end - 1].name : NULL);
   tps_json_open (json, "tables", '[');
-  traffic.reading = tps_counters_read (
-      tps_metrics_get_counters (tps_plugin_get_metrics (reports->plugin)));
+  traffic.reading = tps_counters_read (tps_metrics_get_counters (reports->plugin->metrics));
   for (guint i = 0; i < TPS_N_TABLE_COUNTS; i++)
     traffic.by_name[i] = tps_readings_index (traffic.reading, tps_table_counts[i].family);
   for (guint i = begin; i < end; i++)
@@ -610,7 +608,7 @@ add_tables (const TpsReports *reports, TpsJsonWriter *json, const TpsTableSpecs 
 static void
 handle_tables (TpsHttpRequest *request, gpointer data)
 {
-  TpsTableStore *store = tps_plugin_get_tables (((TpsReports *) data)->plugin);
+  TpsTableStore *store = (((TpsReports *) data)->plugin)->tables;
   g_auto (TpsTableSpecs) specs = { 0 };
   g_autoptr (GError) error = NULL;
   guint64 limit;
@@ -626,10 +624,10 @@ handle_tables (TpsHttpRequest *request, gpointer data)
   tps_json_writer_init (&json);
   tps_json_open (&json, NULL, '{');
   tps_json_add_time (&json, "time_s", g_get_real_time ());
-  tps_json_add_uint (&json, "bytes", store != NULL ? tps_table_store_get_bytes (store) : 0);
+  tps_json_add_uint (&json, "bytes", store != NULL ? tps_budget_get_held (store->budget) : 0);
   tps_json_add_uint (&json, "device_bytes",
-                     store != NULL ? tps_table_store_get_device_bytes (store) : 0);
-  tps_json_add_uint (&json, "max_bytes", store != NULL ? tps_table_store_get_max_bytes (store) : 0);
+                     store != NULL ? tps_budget_get_held (store->device_budget) : 0);
+  tps_json_add_uint (&json, "max_bytes", store != NULL ? tps_budget_get_max (store->budget) : 0);
   add_tables (data, &json, &specs,
               find_table_after (&specs, tps_http_request_get_parameter (request, "after")),
               (guint) limit);
@@ -859,7 +857,7 @@ static void
 handle_metrics (TpsHttpRequest *request, gpointer data)
 {
   const TpsReports *reports = data;
-  TpsCounters *counters = tps_metrics_get_counters (tps_plugin_get_metrics (reports->plugin));
+  TpsCounters *counters = tps_metrics_get_counters (reports->plugin->metrics);
   TpsExpositionFormat format = tps_exposition_choose (
       tps_http_request_get_header (request, "Accept"));
 

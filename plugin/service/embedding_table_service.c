@@ -51,8 +51,8 @@ tps_embedding_tables_get_bytes (gpointer data, gint64 *held, gint64 *max)
 {
   TpsEmbeddingTables *tables = data;
 
-  *held = (gint64) tps_table_store_get_bytes (tables->store);
-  *max = (gint64) tps_table_store_get_max_bytes (tables->store);
+  *held = (gint64) tps_budget_get_held (tables->store->budget);
+  *max = (gint64) tps_budget_get_max (tables->store->budget);
 }
 
 /* Returns TRUE before the shut-down. The error has a retry delay, because the server may

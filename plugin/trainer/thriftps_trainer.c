@@ -17,7 +17,7 @@ add_trainer (TpsPlugin *plugin, const TpsServerFlags *flags, TpsTls *tls)
   reach.token = g_getenv ("THRIFTPS_TOKEN");
   reach.tls = flags->tls == TPS_TLS_REQUIRED ? tls : NULL;
   links.no_plain_groups = flags->tls == TPS_TLS_REQUIRED && !flags->allow_plain_collectives;
-  service = tps_trainer_service (tps_trainer_new (&links, tps_plugin_get_metrics (plugin)));
+  service = tps_trainer_service (tps_trainer_new (&links, plugin->metrics));
   tps_plugin_add_service (plugin, &service);
 }
 

@@ -60,8 +60,8 @@ read_array (InputDisk *disk)
       require (error != NULL && error->code == TPS_ERROR_ABORTED);
       return;
     }
-  require (tps_safetensors_reader_get_n_tensors (reader) == 1);
-  array = tps_safetensors_reader_get_tensor (reader, 0);
+  require (reader->tensors->len == 1);
+  array = &g_array_index (reader->tensors, TpsSafetensor, 0);
   require (count_bytes (array) == (guint64) (array->end - array->begin));
   elements = g_malloc ((gsize) (array->end - array->begin) + 1);
   tps_safetensor_stream_init (&stream, reader, array);

@@ -79,8 +79,8 @@ try_safetensors (const uint8_t *data, size_t n_bytes)
       require (error != NULL && error->code == TPS_ERROR_ABORTED);
       return;
     }
-  for (guint i = 0; i < tps_safetensors_reader_get_n_tensors (reader); i++)
-    read_elements (reader, tps_safetensors_reader_get_tensor (reader, i));
+  for (guint i = 0; i < reader->tensors->len; i++)
+    read_elements (reader, &g_array_index (reader->tensors, TpsSafetensor, i));
 }
 
 /* ---- push ids -------------------------------------------------------------------------------- */

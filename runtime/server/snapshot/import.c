@@ -61,7 +61,7 @@ slot_of (const TpsShard *shard, gint64 row)
 static gboolean
 find_first_row (const Source *source, const TpsSafetensor *tensor, gint64 *first_row)
 {
-  const gchar *text = tps_safetensors_reader_get_metadata (source->file, "DCP_SHARDING_INFO");
+  const gchar *text = g_hash_table_lookup (source->file->metadata, "DCP_SHARDING_INFO");
   g_autoptr (GError) unused = NULL;
   TpsJsonReader json;
   GString *key;
@@ -125,9 +125,9 @@ find_only_matrix (const Source *source)
 {
   const TpsSafetensor *found = NULL;
 
-  for (guint i = 0; i < tps_safetensors_reader_get_n_tensors (source->file); i++)
+  for (guint i = 0; i < source->file->tensors->len; i++)
     {
-      const TpsSafetensor *tensor = tps_safetensors_reader_get_tensor (source->file, i);
+      const TpsSafetensor *tensor = &g_array_index (source->file->tensors, TpsSafetensor, i);
 
       if (tensor->n_dims == 2 && found != NULL)
         return NULL;
@@ -379,8 +379,8 @@ read_state (Import *import, const Source *source, GError **error)
 static gboolean
 read_spec (Import *import, Source *source, GError **error)
 {
-  const gchar *text = tps_safetensors_reader_get_metadata (source->file, TPS_TABLE_FILE_SPEC);
-  const gchar *steps = tps_safetensors_reader_get_metadata (source->file, TPS_TABLE_FILE_STEPS);
+  const gchar *text = g_hash_table_lookup (source->file->metadata, TPS_TABLE_FILE_SPEC);
+  const gchar *steps = g_hash_table_lookup (source->file->metadata, TPS_TABLE_FILE_STEPS);
   TpsJsonReader json;
   guint64 n_steps = 0;
 
@@ -407,7 +407,7 @@ find_ids (Source *source, GError **error)
   g_autofree gchar *name = NULL;
 
   if (!source->has_spec
-      || tps_safetensors_reader_get_metadata (source->file, TPS_TABLE_FILE_INCREMENT) == NULL)
+      || g_hash_table_lookup (source->file->metadata, TPS_TABLE_FILE_INCREMENT) == NULL)
     return TRUE;
   name = g_strconcat (source->spec.name, ".row_ids", NULL);
   source->ids = tps_safetensors_reader_require (source->file, name, "I64", 1, dims, error);

@@ -988,36 +988,12 @@ tps_safetensors_reader_free (TpsSafetensorsReader *reader)
   g_free (reader);
 }
 
-guint64
-tps_safetensors_reader_get_n_bytes (TpsSafetensorsReader *reader)
-{
-  return (guint64) reader->n_bytes;
-}
-
-guint
-tps_safetensors_reader_get_n_tensors (TpsSafetensorsReader *reader)
-{
-  return reader->tensors->len;
-}
-
-const TpsSafetensor *
-tps_safetensors_reader_get_tensor (TpsSafetensorsReader *reader, guint tensor)
-{
-  return &g_array_index (reader->tensors, TpsSafetensor, tensor);
-}
-
 const TpsSafetensor *
 tps_safetensors_reader_find_tensor (TpsSafetensorsReader *reader, const gchar *name)
 {
   guint number = GPOINTER_TO_UINT (g_hash_table_lookup (reader->by_name, name));
 
-  return number > 0 ? tps_safetensors_reader_get_tensor (reader, number - 1) : NULL;
-}
-
-const gchar *
-tps_safetensors_reader_get_metadata (TpsSafetensorsReader *reader, const gchar *key)
-{
-  return g_hash_table_lookup (reader->metadata, key);
+  return number > 0 ? &g_array_index (reader->tensors, TpsSafetensor, number - 1) : NULL;
 }
 
 static gboolean

@@ -110,18 +110,9 @@ TpsSafetensorsReader *tps_safetensors_reader_new_charged (TpsDisk *disk, const g
                                                           TpsBudget *budget, GError **error);
 void tps_safetensors_reader_free (TpsSafetensorsReader *reader);
 
-/* Returns the length of the file. */
-guint64 tps_safetensors_reader_get_n_bytes (TpsSafetensorsReader *reader);
-
-/* Return the number of tensors, and a tensor by its number, in the order of the file. Borrowed. */
-guint tps_safetensors_reader_get_n_tensors (TpsSafetensorsReader *reader);
-const TpsSafetensor *tps_safetensors_reader_get_tensor (TpsSafetensorsReader *reader, guint tensor);
-
-/* Return a tensor by its name, and a text of the metadata by its key; NULL = there is none.
- * Borrowed. */
+/* Returns a tensor by its name; NULL = there is none. Borrowed. */
 const TpsSafetensor *tps_safetensors_reader_find_tensor (TpsSafetensorsReader *reader,
                                                          const gchar *name);
-const gchar *tps_safetensors_reader_get_metadata (TpsSafetensorsReader *reader, const gchar *key);
 
 /* As tps_safetensors_reader_find_tensor(), but `dtype`, `n_dims` and `dims` must match (a dim of
  * -1: any). Errors: ABORTED, naming file and tensor. */

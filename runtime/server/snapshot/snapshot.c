@@ -216,7 +216,7 @@ read_elements (TpsSafetensorsReader *reader, const TpsSafetensor *tensor, TpsSna
 static GStrv
 parse_names (TpsSafetensorsReader *reader, const gchar *what, GError **error)
 {
-  const gchar *text = tps_safetensors_reader_get_metadata (reader, NAMES);
+  const gchar *text = g_hash_table_lookup (reader->metadata, NAMES);
   GPtrArray *names = g_ptr_array_new_with_free_func (g_free);
   GString *value = g_string_new (NULL);
   TpsJsonReader json;

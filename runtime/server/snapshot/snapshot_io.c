@@ -34,7 +34,7 @@ tps_snapshot_held (const TpsSnapshotPace *pace, gsize n_bytes)
 gboolean
 tps_snapshot_check_file (TpsSafetensorsReader *reader, const TpsManifestFile *file, GError **error)
 {
-  guint64 n_bytes = tps_safetensors_reader_get_n_bytes (reader);
+  guint64 n_bytes = (guint64) reader->n_bytes;
   guint32 crc32c = reader->header_crc32c;
 
   if (n_bytes == file->n_bytes && crc32c == file->header_crc32c)

@@ -611,24 +611,6 @@ tps_table_store_get_list_bytes (TpsTableStore *store)
   return n_tables * LISTED_BYTES;
 }
 
-gsize
-tps_table_store_get_bytes (TpsTableStore *store)
-{
-  return tps_budget_get_held (store->budget);
-}
-
-gsize
-tps_table_store_get_device_bytes (TpsTableStore *store)
-{
-  return tps_budget_get_held (store->device_budget);
-}
-
-gsize
-tps_table_store_get_max_bytes (TpsTableStore *store)
-{
-  return tps_budget_get_max (store->budget);
-}
-
 /* Returns the bytes that a call moves if it reads `n_rows` rows and writes `n_outputs` vectors; 0
  * if there is no table. */
 static gsize

@@ -139,12 +139,6 @@ gboolean tps_table_store_list (TpsTableStore *store, TpsTableSpecs *specs, GErro
  * made. */
 gsize tps_table_store_get_list_bytes (TpsTableStore *store);
 
-/* Return the bytes of all tables in the host's memory, the bytes of all tables in the memory of
- * devices, and the limit of the former. */
-gsize tps_table_store_get_bytes (TpsTableStore *store);
-gsize tps_table_store_get_device_bytes (TpsTableStore *store);
-gsize tps_table_store_get_max_bytes (TpsTableStore *store);
-
 /* Returns the number of rows of the whole table, including other shards; 0 if there is no such
  * table. */
 gint64 tps_table_store_get_rows (TpsTableStore *store, const gchar *table);

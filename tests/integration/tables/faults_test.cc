@@ -164,8 +164,8 @@ TEST_F (LostAnswers, TablesAreMadeAndDroppedOnce)
       proxies_[1]->lose_answers (1);
       ASSERT_TRUE (tps_remote_tables_drop (tables_, "emb", later (), &error_)) << text ();
     }
-  EXPECT_EQ (tps_table_store_get_bytes (servers_[0]->store ()), 0u);
-  EXPECT_EQ (tps_table_store_get_bytes (servers_[1]->store ()), 0u);
+  EXPECT_EQ (tps_budget_get_held ((servers_[0]->store ())->budget), 0u);
+  EXPECT_EQ (tps_budget_get_held ((servers_[1]->store ())->budget), 0u);
 }
 
 /* -- killed servers -- */

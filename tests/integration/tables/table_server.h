@@ -35,7 +35,7 @@ public:
   TpsTableStore *
   store ()
   {
-    return tps_plugin_get_tables (plugin_);
+    return plugin_->tables;
   }
   /* Ends pending calls. Later connections are refused. */
   void stop ();

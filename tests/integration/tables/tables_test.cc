@@ -168,7 +168,7 @@ TEST_P (TablesOver, DroppedOnesAreGoneEverywhere)
   std::vector<gint64> ids = { 1 };
   ASSERT_TRUE (tps_remote_tables_drop (tables_, "emb", later (), &error_)) << text ();
   for (auto &server : servers_)
-    EXPECT_EQ (tps_table_store_get_bytes (server->store ()), 0u);
+    EXPECT_EQ (tps_budget_get_held ((server->store ())->budget), 0u);
   EXPECT_FALSE (tps_remote_tables_lookup_rows_sync (tables_, spec.name, view_of (ids), later (),
                                                     &rows, &error_));
   EXPECT_EQ (code (), TPS_ERROR_NOT_FOUND);
@@ -245,8 +245,8 @@ TEST_F (Tables, ConflictNamesTheServerAndChangesNothing)
   EXPECT_FALSE (tps_remote_tables_create_spec (tables_, &spec, &hash, later (), &error_));
   EXPECT_EQ (code (), TPS_ERROR_ALREADY_EXISTS);
   EXPECT_EQ (text ().find ("server 2 (" + addresses_[2] + "): table emb"), 0u) << text ();
-  EXPECT_EQ (tps_table_store_get_bytes (servers_[0]->store ()), 0u);
-  EXPECT_GT (tps_table_store_get_bytes (servers_[2]->store ()), 0u);
+  EXPECT_EQ (tps_budget_get_held ((servers_[0]->store ())->budget), 0u);
+  EXPECT_GT (tps_budget_get_held ((servers_[2]->store ())->budget), 0u);
 }
 
 TEST_F (Tables, FailureDropsThePartsThatTheCallCreatedAndNoOthers)
@@ -266,8 +266,8 @@ TEST_F (Tables, FailureDropsThePartsThatTheCallCreatedAndNoOthers)
   EXPECT_FALSE (tps_remote_tables_create_spec (tables_, &spec, &placement, later (), &error_));
   EXPECT_EQ (code (), TPS_ERROR_RESOURCE_EXHAUSTED);
   EXPECT_EQ (text ().find ("server 2 (" + addresses_[2] + "): "), 0u) << text ();
-  EXPECT_GT (tps_table_store_get_bytes (servers_[0]->store ()), 0u) << "was there before";
-  EXPECT_EQ (tps_table_store_get_bytes (servers_[1]->store ()), 0u);
+  EXPECT_GT (tps_budget_get_held ((servers_[0]->store ())->budget), 0u) << "was there before";
+  EXPECT_EQ (tps_budget_get_held ((servers_[1]->store ())->budget), 0u);
 }
 
 TEST_F (Tables, BadPlacementsAndSpecificationsAreRefused)

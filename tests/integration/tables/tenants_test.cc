@@ -177,7 +177,7 @@ protected:
   {
     TpsTenantStatus status;
 
-    tps_tenant_get_status (tps_quotas_find (tps_plugin_get_quotas (plugin_), tenant), &status);
+    tps_tenant_get_status (tps_quotas_find (plugin_->quotas, tenant), &status);
     return status;
   }
 
@@ -359,8 +359,7 @@ TEST_F (TenantsTest, AnnouncedTransfersTakeNoMemory)
 {
   limits_.max_memory_bytes = (gsize) 320 << 20;
   start ("{}");
-  gint64 n_bytes = (gint64) (tps_budget_get_max (tps_plugin_get_budgets (plugin_)->transfers) / 5
-                             * 4);
+  gint64 n_bytes = (gint64) (tps_budget_get_max (plugin_->budgets->transfers) / 5 * 4);
   std::string first = long_call ((gsize) n_bytes - 200).substr (0, 100);
   gint32 n_chunks = (gint32) ((n_bytes + 99) / 100);
   ChunkClient crowd (tps_server_get_addresses (server_)[0]);
@@ -434,7 +433,7 @@ TEST_F (TenantsTest, PeersWithoutRightsHaveASmallBudget)
   is_open_ = false;
   limits_.max_pending_bytes = n_pending;
   start ("{}");
-  TpsBudget *budget = tps_plugin_get_budgets (plugin_)->strangers;
+  TpsBudget *budget = plugin_->budgets->strangers;
   g_autoptr (TpsRemoteTables) quiet = connect (true);
   ASSERT_EQ (create (quiet, "users", kManyRows), "");
   for (gsize n_bytes : { (gsize) 8 << 20, (gsize) 512 << 10 })
@@ -463,7 +462,7 @@ TEST_F (TenantsTest, AClientCanAuthenticateWhileStrangersHoldTheirBudget)
   is_open_ = false;
   limits_.max_pending_bytes = (gsize) 64 << 20;
   start ("{}");
-  TpsBudget *budget = tps_plugin_get_budgets (plugin_)->strangers;
+  TpsBudget *budget = plugin_->budgets->strangers;
   RawClient client (tps_server_get_addresses (server_)[0]);
 
   ASSERT_TRUE (tps_budget_charge (budget, tps_budget_get_max (budget), nullptr));

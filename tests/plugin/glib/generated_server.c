@@ -48,7 +48,7 @@ __wrap_tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options
   if (options->parts != NULL)
     parts = *options->parts;
   parts.workers = threads;
-  parts.budgets = tps_plugin_get_budgets (plugin);
+  parts.budgets = plugin->budgets;
   filled.parts = &parts;
   server = tps_server_new (&filled);
   tps_server_add_service (server, &end);

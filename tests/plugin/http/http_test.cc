@@ -138,13 +138,12 @@ gsize
 CountHeld (const Servers &servers)
 {
   gsize held = 0;
-  tps_budget_visit (
-      tps_plugin_get_budgets (servers.plugin ())->process,
-      [] (TpsBudget *budget, gpointer data) {
-        if (g_str_equal (tps_budget_get_name (budget), "HTTP"))
-          *static_cast<gsize *> (data) = tps_budget_get_held (budget);
-      },
-      &held);
+  tps_budget_visit ((servers.plugin ())->budgets->process,
+                    [] (TpsBudget *budget, gpointer data) {
+                      if (g_str_equal (tps_budget_get_name (budget), "HTTP"))
+                        *static_cast<gsize *> (data) = tps_budget_get_held (budget);
+                    },
+                    &held);
   return held;
 }
 
@@ -185,7 +184,7 @@ TEST (Http, AnswersAreCharged)
 TEST (Http, HealthIsReportedWithoutMemory)
 {
   Servers servers;
-  TpsBudget *process = tps_plugin_get_budgets (servers.plugin ())->process;
+  TpsBudget *process = (servers.plugin ())->budgets->process;
   gsize n_bytes = tps_budget_get_free (process);
   ASSERT_TRUE (tps_budget_charge (process, n_bytes, nullptr));
   for (const char *path : { "/healthz", "/" })
@@ -380,7 +379,7 @@ TEST (Http, IsNotHealthyWhileThreadsStandStill)
       << "before the start";
   servers.StartThrift ();
   tps_worker_pool_submit (
-      tps_plugin_get_workers (servers.plugin ()),
+      (servers.plugin ())->workers,
       [] (gpointer data) { static_cast<std::shared_future<void> *> (data)->wait (); }, &release);
   std::string answer;
   do // The first requests send the beats. On a busy machine an I/O thread may be late, too.

@@ -131,8 +131,7 @@ protected:
     TpsTableSpec spec;
     g_autoptr (GError) error = nullptr;
     tps_table_spec_init (&spec, name, 100, 4);
-    ASSERT_TRUE (tps_table_store_create (tps_plugin_get_tables (plugin_), &spec, &error))
-        << error->message;
+    ASSERT_TRUE (tps_table_store_create (plugin_->tables, &spec, &error)) << error->message;
     tps_table_spec_clear (&spec);
   }
   // Returns an exporter that takes no spans from its queue before it ends.

@@ -71,7 +71,7 @@ InitModel (const Plugin &plugin, gint64 n_elems, GError **error)
   optimizer.learning_rate = 0.1;
   parameter.name = g_strdup ("weight");
   tps_tensor_init_zeroed (&parameter.tensor, &shape);
-  return tps_model_server_init_model (tps_plugin_get_model_server (plugin.get ()), &parameter, 1,
+  return tps_model_server_init_model ((plugin.get ())->parameter_servers.updating, &parameter, 1,
                                       &optimizer, error);
 }
 
@@ -85,10 +85,10 @@ TEST (Plugin, ModelsOfAnEmbeddedServerAreCharged)
   options.n_trainers = 1;
   options.max_memory_bytes = (gsize) 64 << 20;
   Plugin plugin (tps_plugin_new (&options, nullptr), tps_plugin_free);
-  TpsBudget *budget = tps_plugin_get_budgets (plugin.get ())->passes;
+  TpsBudget *budget = (plugin.get ())->budgets->passes;
   ASSERT_TRUE (InitModel (plugin, 1 << 20, &error)) << error->message;
   EXPECT_GE (tps_budget_get_held (budget), (gsize) 4 << 20);
-  TpsModelServer *server = tps_plugin_get_model_server (plugin.get ());
+  TpsModelServer *server = (plugin.get ())->parameter_servers.updating;
   ASSERT_TRUE (tps_model_server_reset_state (server, nullptr));
   EXPECT_EQ (tps_budget_get_held (budget), 0u);
   EXPECT_FALSE (InitModel (plugin, 17 << 20, &error));

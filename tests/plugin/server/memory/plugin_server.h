@@ -121,7 +121,7 @@ public:
   TpsCounters *
   Counters () const
   {
-    return tps_metrics_get_counters (tps_plugin_get_metrics (plugin_));
+    return tps_metrics_get_counters (plugin_->metrics);
   }
 
   // Returns the bytes of bodies and segments in use.
@@ -129,7 +129,7 @@ public:
   BytesOut () const
   {
     return tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_))
-           + tps_budget_get_held (tps_plugin_get_budgets (plugin_)->shared);
+           + tps_budget_get_held (plugin_->budgets->shared);
   }
 
 private:

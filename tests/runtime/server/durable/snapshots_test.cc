@@ -388,7 +388,7 @@ TEST_F (Tables, takeNoMoreThanTheirBudget)
 {
   Spec spec = Spec ("big", 1, 1);
   std::string n_bytes (8, '\0');
-  gsize held = tps_table_store_get_bytes (server->store);
+  gsize held = tps_budget_get_held (server->store->budget);
 
   n_bytes[3] = 5; /* 80 MiB, but 16 times as much is charged */
   TpsDiskFile *file = disk.get ()->open (disk.get (), "from/big.safetensors", TPS_DISK_CREATE,
@@ -406,7 +406,7 @@ TEST_F (Tables, takeNoMoreThanTheirBudget)
   Spec many = Spec ("emb", int64_t { 1 } << 40, kDim);
   EXPECT_NE (restore ({ "snapshots" }, { many }), "");
   EXPECT_EQ (code, TPS_ERROR_RESOURCE_EXHAUSTED);
-  EXPECT_EQ (tps_table_store_get_bytes (server->store), held);
+  EXPECT_EQ (tps_budget_get_held (server->store->budget), held);
 }
 
 /* After a cut, the table must be the one of the snapshot, or be absent. */

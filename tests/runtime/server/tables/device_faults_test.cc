@@ -70,7 +70,7 @@ TEST_F (DeviceFaults, NothingIsLeftOfATableThatCannotBeMade)
         continue;
       EXPECT_EQ (said.find ("RESOURCE_EXHAUSTED table emb: "), 0u) << said;
       EXPECT_EQ (tps_fake_device_get_n_bytes (device), held);
-      EXPECT_EQ (tps_table_store_get_device_bytes (store->get ()), 0u);
+      EXPECT_EQ (tps_budget_get_held ((store->get ())->device_budget), 0u);
       EXPECT_EQ (store->rows ("emb", { 0 }, nullptr), "NOT_FOUND table: there is no table emb");
     }
   EXPECT_EQ (n - 2, 3u) << "rows, state, staged rows";

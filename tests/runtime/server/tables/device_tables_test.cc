@@ -474,7 +474,7 @@ TEST (DeviceTables, AreChargedToTheirTenants)
     EXPECT_GE (held (), 2 * kBytes);
     EXPECT_GE (tps_budget_get_held (budgets->tables), kBytes);
     const size_t before = held ();
-    const size_t on_devices = tps_table_store_get_device_bytes (store.get ());
+    const size_t on_devices = tps_budget_get_held ((store.get ())->device_budget);
     for (const char *device : { "fake:1", "cpu" })
       {
         std::string refused = store.create (of_tenant ("more").on (device));
@@ -483,7 +483,7 @@ TEST (DeviceTables, AreChargedToTheirTenants)
         EXPECT_NE (refused.find ("see table_bytes"), std::string::npos) << refused;
       }
     EXPECT_EQ (held (), before) << "a refused table is not charged";
-    EXPECT_EQ (tps_table_store_get_device_bytes (store.get ()), on_devices);
+    EXPECT_EQ (tps_budget_get_held ((store.get ())->device_budget), on_devices);
     EXPECT_EQ (store.create (Spec ("unlimited", 1000, 4).on ("fake:1")), "");
     EXPECT_EQ (held (), before);
     EXPECT_EQ (store.drop ("device"), "");

@@ -53,7 +53,7 @@ TEST_F (TableNumbers, CountCallsThatTakeEffect)
   EXPECT_EQ (store_.create (Spec ("other", 20, 4).zeros ().optimizer (TPS_OPTIMIZER_SGD, 1)), "");
   EXPECT_EQ (number ("table_rows"), 10);
   EXPECT_EQ (number ("table_bytes") + number ("table_bytes", "other"),
-             (gint64) tps_table_store_get_bytes (store_.get ()));
+             (gint64) tps_budget_get_held ((store_.get ())->budget));
 
   EXPECT_EQ (store_.lookup ({ query, query }, &outputs), "");
   EXPECT_EQ (number ("table_lookups_total"), 2);

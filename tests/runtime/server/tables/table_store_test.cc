@@ -55,7 +55,7 @@ TEST (TableStore, NoMemoryIsAnErrorOfThisRequest)
 
   EXPECT_EQ (said, "RESOURCE_EXHAUSTED table emb: the system has no memory for "
                    "4611686018427387904 bytes");
-  EXPECT_EQ (tps_table_store_get_bytes (store.get ()), 0u);
+  EXPECT_EQ (tps_budget_get_held ((store.get ())->budget), 0u);
   EXPECT_EQ (store.create (Spec ("emb", 4, 4)), "");
 }
 
@@ -70,7 +70,7 @@ TEST (TableStore, TakesLittleMoreMemoryThanRowsAndState)
   ASSERT_EQ (
       store.create (Spec ("emb", rows, 16).uniform (0, 1, 1).optimizer (TPS_OPTIMIZER_ADAM, 0.1)),
       "");
-  bytes = tps_table_store_get_bytes (store.get ());
+  bytes = tps_budget_get_held ((store.get ())->budget);
   EXPECT_GE (bytes, static_cast<size_t> (rows) * 16 * 4 * 3);
   for (int64_t id = 0; id < rows; id += 20000)
     {

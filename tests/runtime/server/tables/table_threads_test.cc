@@ -195,8 +195,8 @@ TEST_P (TableThreads, DroppedTablesLiveAsLongAsTheyAreUsed)
   for (std::thread &thread : threads)
     thread.join ();
   EXPECT_EQ (n_wrong, 0);
-  EXPECT_EQ (tps_table_store_get_bytes (store.get ()), 0u);
-  EXPECT_EQ (tps_table_store_get_device_bytes (store.get ()), 0u);
+  EXPECT_EQ (tps_budget_get_held ((store.get ())->budget), 0u);
+  EXPECT_EQ (tps_budget_get_held ((store.get ())->device_budget), 0u);
 }
 
 /* One thread creates the table, but all calls must succeed. The limit has room for one table. */
@@ -215,7 +215,7 @@ TEST (TableThreadsOnTheHost, OneNameIsMadeOnce)
       for (std::thread &thread : threads)
         thread.join ();
       EXPECT_EQ (n_ok, 4);
-      EXPECT_GE (tps_table_store_get_bytes (store.get ()), 20000u * 16 * 4);
+      EXPECT_GE (tps_budget_get_held ((store.get ())->budget), 20000u * 16 * 4);
     }
 }
 
