@@ -256,11 +256,12 @@ has_traffic (const Subject *subject)
 static void
 add_quantile (TpsJsonWriter *json, const gchar *name, const Subject *method, gdouble quantile)
 {
-  if (method->fresh_latency != NULL && method->fresh_latency->count > 0)
-    tps_json_add_real (
-        json, name, tps_histogram_counts_get_quantile (method->fresh_latency, quantile) / 1e6, 4);
-  else
-    tps_json_add_null (json, name);
+  gboolean is_known = method->fresh_latency != NULL && method->fresh_latency->count > 0;
+
+  tps_json_add_real (
+      json, name,
+      is_known ? tps_histogram_counts_get_quantile (method->fresh_latency, quantile) / 1e6 : NAN,
+      4);
 }
 
 static void
@@ -861,13 +862,11 @@ list_paths (TpsHttpRequest *request, const TpsHttp *http)
         g_ptr_array_add (paths, (gpointer) (gsize) endpoint->path);
     }
   g_ptr_array_sort (paths, compare_paths);
-  tps_json_writer_init (&json);
-  tps_json_open (&json, NULL, '{');
+  tps_http_json_begin (&json);
   tps_json_open (&json, "paths", '[');
   for (guint i = 0; i < paths->len; i++)
     tps_json_add_text (&json, NULL, paths->pdata[i]);
   tps_json_close (&json, ']');
-  tps_json_close (&json, '}');
   tps_http_request_reply_json (request, 200, &json);
 }
 

@@ -44,7 +44,9 @@ const gchar *tps_http_request_get_header (TpsHttpRequest *request, const gchar *
 void tps_http_request_reply (TpsHttpRequest *request, guint status, const gchar *content_type,
                              GString *body);
 
-/* As tps_http_request_reply(), with the text of `json`, which is empty afterwards. */
+/* Begin a response that is an object, to which the caller adds members, and respond with it, as
+ * tps_http_request_reply(). `json` is empty afterwards. */
+void tps_http_json_begin (TpsJsonWriter *json);
 void tps_http_request_reply_json (TpsHttpRequest *request, guint status, TpsJsonWriter *json);
 
 /* As tps_http_request_reply(), with status 200 and `bytes`, which must outlive the server. `etag`

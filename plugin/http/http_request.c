@@ -106,10 +106,19 @@ tps_http_request_reply (TpsHttpRequest *request, guint status, const gchar *cont
 }
 
 void
+tps_http_json_begin (TpsJsonWriter *json)
+{
+  tps_json_writer_init (json);
+  tps_json_open (json, NULL, '{');
+}
+
+void
 tps_http_request_reply_json (TpsHttpRequest *request, guint status, TpsJsonWriter *json)
 {
-  GString *body = tps_json_writer_take (json);
+  GString *body;
 
+  tps_json_close (json, '}');
+  body = tps_json_writer_take (json);
   g_string_append_c (body, '\n');
   tps_http_request_reply (request, status, JSON, body);
 }
@@ -142,12 +151,10 @@ tps_http_request_fail (TpsHttpRequest *request, guint status, const gchar *forma
   va_start (arguments, format);
   text = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  tps_json_writer_init (&json);
-  tps_json_open (&json, NULL, '{');
+  tps_http_json_begin (&json);
   tps_json_open (&json, "error", '{');
   tps_json_add_uint (&json, "status", status);
   tps_json_add_text (&json, "message", text);
-  tps_json_close (&json, '}');
   tps_json_close (&json, '}');
   tps_http_request_reply_json (request, status, &json);
 }

@@ -2,6 +2,7 @@
 
 #include "plugin/http/reports.h"
 
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -92,6 +93,15 @@ add_durable_state (TpsDurable *durable, State *state)
 }
 
 static void
+add_known (TpsJsonWriter *json, const gchar *name, gboolean is_known, gint64 number)
+{
+  if (is_known)
+    tps_json_add_int (json, name, number);
+  else
+    tps_json_add_null (json, name);
+}
+
+static void
 add_texts (TpsJsonWriter *json, const gchar *name, const gchar *const *texts, guint n_texts)
 {
   tps_json_open (json, name, '[');
@@ -167,14 +177,9 @@ tps_reports_add_durability (const TpsReports *reports, TpsJsonWriter *json, gboo
     {
       tps_json_add_text (json, "reason", status.reason[0] != '\0' ? status.reason : NULL);
       tps_json_add_text (json, "log", tps_durable_get_log_id (durable));
-      if (status.n_bytes > 0)
-        tps_json_add_int (json, "recovery_bytes", status.n_bytes);
-      else
-        tps_json_add_null (json, "recovery_bytes");
-      if (status.remaining_ms >= 0)
-        tps_json_add_real (json, "recovery_remaining_s", (gdouble) status.remaining_ms / 1e3, 3);
-      else
-        tps_json_add_null (json, "recovery_remaining_s");
+      add_known (json, "recovery_bytes", status.n_bytes > 0, status.n_bytes);
+      tps_json_add_real (json, "recovery_remaining_s",
+                         status.remaining_ms >= 0 ? (gdouble) status.remaining_ms / 1e3 : NAN, 3);
       add_snapshot (json, durable);
     }
   tps_json_close (json, '}');
@@ -281,14 +286,9 @@ handle_healthz (TpsHttpRequest *request, gpointer data)
                       || tps_server_check_threads (reports->server, reports->stuck_ns, &missing);
   TpsJsonWriter json;
 
-  tps_json_writer_init (&json);
-  tps_json_open (&json, NULL, '{');
+  tps_http_json_begin (&json);
   tps_json_add_text (&json, "status", is_alive ? "alive" : "stuck");
-  if (missing != NULL)
-    tps_json_add_text (&json, "missing", missing);
-  else
-    tps_json_add_null (&json, "missing");
-  tps_json_close (&json, '}');
+  tps_json_add_text (&json, "missing", missing);
   tps_http_request_reply_json (request, is_alive ? 200 : 503, &json);
 }
 
@@ -298,10 +298,8 @@ handle_readyz (TpsHttpRequest *request, gpointer data)
   TpsJsonWriter json;
   gboolean is_ready;
 
-  tps_json_writer_init (&json);
-  tps_json_open (&json, NULL, '{');
+  tps_http_json_begin (&json);
   is_ready = tps_reports_add_state (data, &json, "status");
-  tps_json_close (&json, '}');
   tps_http_request_reply_json (request, is_ready ? 200 : 503, &json);
 }
 
@@ -325,8 +323,7 @@ handle_version (TpsHttpRequest *request, gpointer data)
   const TpsService *services = tps_plugin_get_services (reports->plugin, &n_services);
   TpsJsonWriter json;
 
-  tps_json_writer_init (&json);
-  tps_json_open (&json, NULL, '{');
+  tps_http_json_begin (&json);
   add_identity (reports, &json);
   tps_json_add_int (&json, "pid", getpid ());
   tps_json_open (&json, "services", '[');
@@ -337,7 +334,6 @@ handle_version (TpsHttpRequest *request, gpointer data)
   for (; *device != NULL; device++)
     tps_json_add_text (&json, NULL, *device);
   tps_json_close (&json, ']');
-  tps_json_close (&json, '}');
   tps_http_request_reply_json (request, 200, &json);
 }
 
@@ -380,10 +376,7 @@ add_budget (TpsBudget *budget, gpointer data)
   tps_json_add_text (json, "parent", parent != NULL ? tps_reports_get_budget_name (parent) : NULL);
   tps_json_add_uint (json, "held_bytes", tps_budget_get_held (budget));
   tps_json_add_uint (json, "peak_bytes", tps_budget_get_peak (budget));
-  if (max_bytes != G_MAXSIZE)
-    tps_json_add_uint (json, "max_bytes", max_bytes);
-  else
-    tps_json_add_null (json, "max_bytes");
+  add_known (json, "max_bytes", max_bytes != G_MAXSIZE, (gint64) max_bytes);
   tps_json_close (json, '}');
 }
 
@@ -423,8 +416,7 @@ handle_status (TpsHttpRequest *request, gpointer data)
   g_autofree gchar *levels = NULL;
   TpsJsonWriter json;
 
-  tps_json_writer_init (&json);
-  tps_json_open (&json, NULL, '{');
+  tps_http_json_begin (&json);
   add_identity (reports, &json);
   tps_reports_add_state (reports, &json, "state");
   levels = tps_trace_dup_levels ();
@@ -437,7 +429,6 @@ handle_status (TpsHttpRequest *request, gpointer data)
   tps_reports_add_durability (reports, &json, FALSE);
   add_quotas (reports, &json);
   add_http (reports, &json);
-  tps_json_close (&json, '}');
   tps_http_request_reply_json (request, 200, &json);
 }
 
@@ -486,8 +477,7 @@ handle_connections (TpsHttpRequest *request, gpointer data)
     return;
   infos = server != NULL ? tps_server_list_connections (server, after, (guint) limit)
                          : g_array_new (FALSE, FALSE, sizeof (TpsConnectionInfo));
-  tps_json_writer_init (&json);
-  tps_json_open (&json, NULL, '{');
+  tps_http_json_begin (&json);
   tps_json_add_time (&json, "time_s", g_get_real_time ());
   tps_json_add_uint (&json, "total", server != NULL ? tps_server_get_n_connections (server) : 0);
   if (infos->len > 0 && infos->len == limit)
@@ -498,7 +488,6 @@ handle_connections (TpsHttpRequest *request, gpointer data)
   for (guint i = 0; i < infos->len; i++)
     add_connection (&json, &g_array_index (infos, TpsConnectionInfo, i));
   tps_json_close (&json, ']');
-  tps_json_close (&json, '}');
   tps_http_request_reply_json (request, 200, &json);
 }
 
@@ -513,20 +502,9 @@ add_shard (TpsJsonWriter *json, const TpsShard *shard)
 
   tps_json_open (json, "shard", '{');
   tps_json_add_text (json, "kind", kinds[shard->kind]);
-  if (shard->kind == TPS_SHARD_RANGE)
-    tps_json_add_int (json, "first_row", shard->first_row);
-  else
-    tps_json_add_null (json, "first_row");
-  if (shard->kind == TPS_SHARD_HASH)
-    {
-      tps_json_add_int (json, "index", shard->index);
-      tps_json_add_int (json, "count", shard->count);
-    }
-  else
-    {
-      tps_json_add_null (json, "index");
-      tps_json_add_null (json, "count");
-    }
+  add_known (json, "first_row", shard->kind == TPS_SHARD_RANGE, shard->first_row);
+  add_known (json, "index", shard->kind == TPS_SHARD_HASH, shard->index);
+  add_known (json, "count", shard->kind == TPS_SHARD_HASH, shard->count);
   tps_json_close (json, '}');
 }
 
@@ -545,10 +523,8 @@ add_traffic (TpsJsonWriter *json, const Traffic *traffic, const gchar *table)
       GHashTable *by_name = traffic->by_name[i];
       const TpsSample *sample = by_name != NULL ? g_hash_table_lookup (by_name, table) : NULL;
 
-      if (sample != NULL)
-        tps_json_add_int (json, tps_table_counts[i].member, sample->number);
-      else
-        tps_json_add_null (json, tps_table_counts[i].member);
+      add_known (json, tps_table_counts[i].member, sample != NULL,
+                 sample != NULL ? sample->number : 0);
     }
 }
 
@@ -621,8 +597,7 @@ handle_tables (TpsHttpRequest *request, gpointer data)
       tps_http_request_fail (request, 503, "%s", error->message);
       return;
     }
-  tps_json_writer_init (&json);
-  tps_json_open (&json, NULL, '{');
+  tps_http_json_begin (&json);
   tps_json_add_time (&json, "time_s", g_get_real_time ());
   tps_json_add_uint (&json, "bytes", store != NULL ? tps_budget_get_held (store->budget) : 0);
   tps_json_add_uint (&json, "device_bytes",
@@ -631,7 +606,6 @@ handle_tables (TpsHttpRequest *request, gpointer data)
   add_tables (data, &json, &specs,
               find_table_after (&specs, tps_http_request_get_parameter (request, "after")),
               (guint) limit);
-  tps_json_close (&json, '}');
   tps_http_request_reply_json (request, 200, &json);
 }
 
@@ -668,10 +642,7 @@ add_averaging (TpsJsonWriter *json, const TpsRoundsReport *report)
   tps_json_open (json, "averaging", '{');
   tps_json_add_uint (json, "trainers", status->n_trainers);
   tps_json_add_seconds (json, "timeout_s", status->round_timeout_ns);
-  if (status->batch >= 0)
-    tps_json_add_int (json, "batch", status->batch);
-  else
-    tps_json_add_null (json, "batch");
+  add_known (json, "batch", status->batch >= 0, status->batch);
   tps_json_add_uint (json, "open", status->n_open);
   tps_json_open (json, "rounds", '[');
   for (guint i = 0; i < status->n_listed; i++)
@@ -774,8 +745,7 @@ handle_rounds (TpsHttpRequest *request, gpointer data)
   g_autofree TpsRoundsReport *report = tps_reports_get_rounds (data);
   TpsJsonWriter json;
 
-  tps_json_writer_init (&json);
-  tps_json_open (&json, NULL, '{');
+  tps_http_json_begin (&json);
   tps_json_add_time (&json, "time_s", g_get_real_time ());
   if (report->has_averaging)
     add_averaging (&json, report);
@@ -786,7 +756,6 @@ handle_rounds (TpsHttpRequest *request, gpointer data)
   else
     tps_json_add_null (&json, "model");
   add_stragglers (&json, report);
-  tps_json_close (&json, '}');
   tps_http_request_reply_json (request, 200, &json);
 }
 
@@ -840,14 +809,12 @@ handle_slow (TpsHttpRequest *request, gpointer data)
   gint64 since_us = g_get_real_time () - tps_clock_now_ns () / 1000;
   TpsJsonWriter json;
 
-  tps_json_writer_init (&json);
-  tps_json_open (&json, NULL, '{');
+  tps_http_json_begin (&json);
   tps_json_add_bool (&json, "is_enabled", tps_tracer_keeps_slow (tracer));
   tps_json_open (&json, "calls", '[');
   for (guint i = 0; i < n_calls; i++)
     add_call (&json, &calls[i], since_us);
   tps_json_close (&json, ']');
-  tps_json_close (&json, '}');
   tps_http_request_reply_json (request, 200, &json);
 }
 
