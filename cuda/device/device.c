@@ -87,13 +87,12 @@ G_STATIC_ASSERT (sizeof (cudaUUID_t) == TPS_DEVICE_UUID_BYTES);
 static void
 die (TpsCudaDevice *device, const gchar *why)
 {
-  tps_mutex_lock (&device->lock);
+  TPS_LOCK_SCOPE (&device->lock);
   if (device->loss == NULL)
     {
       device->loss = g_strdup (why);
       g_warning ("%s: this device is lost: %s", device->name, why);
     }
-  tps_mutex_unlock (&device->lock);
 }
 
 gboolean
@@ -117,12 +116,11 @@ check_alive (TpsCudaDevice *device, GError **error)
 {
   gboolean is_alive;
 
-  tps_mutex_lock (&device->lock);
+  TPS_LOCK_SCOPE (&device->lock);
   is_alive = device->loss == NULL;
   if (!is_alive)
     g_set_error (error, TPS_ERROR, TPS_ERROR_DEVICE_LOST, "%s: the device was lost earlier: %s",
                  device->name, device->loss);
-  tps_mutex_unlock (&device->lock);
   return is_alive;
 }
 
@@ -169,12 +167,8 @@ start (TpsCudaDevice *device, GError **error)
 static gboolean
 start_once (TpsCudaDevice *device, GError **error)
 {
-  gboolean ok;
-
-  tps_mutex_lock (&device->start_lock);
-  ok = g_atomic_int_get (&device->is_started) || start (device, error);
-  tps_mutex_unlock (&device->start_lock);
-  return ok;
+  TPS_LOCK_SCOPE (&device->start_lock);
+  return g_atomic_int_get (&device->is_started) || start (device, error);
 }
 
 gboolean
@@ -571,11 +565,10 @@ tps_cuda_event_record (TpsEvent *base, TpsStream *stream_base)
     /* The event still marks an older point, so a wait for it would not cover the work that was
      * queued since then. This thread waits for that work instead. */
     cudaStreamSynchronize (stream->handle);
-  tps_mutex_lock (&event->lock);
+  TPS_LOCK_SCOPE (&event->lock);
   g_clear_error (&event->error);
   event->error = stream->error != NULL ? g_error_copy (stream->error) : NULL;
   event->is_recorded = TRUE;
-  tps_mutex_unlock (&event->lock);
 }
 
 /* Returns the failure stored in the event, owned by the caller; NULL = none. */
@@ -584,9 +577,8 @@ dup_failure (CudaEvent *event)
 {
   GError *error;
 
-  tps_mutex_lock (&event->lock);
+  TPS_LOCK_SCOPE (&event->lock);
   error = event->error != NULL ? g_error_copy (event->error) : NULL;
-  tps_mutex_unlock (&event->lock);
   return error;
 }
 

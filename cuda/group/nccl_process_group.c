@@ -771,9 +771,8 @@ dup_broken (NcclGroup *self)
 {
   gchar *broken;
 
-  tps_mutex_lock (&self->lock);
+  TPS_LOCK_SCOPE (&self->lock);
   broken = g_strdup (self->broken);
-  tps_mutex_unlock (&self->lock);
   return broken;
 }
 
@@ -783,9 +782,8 @@ is_aborted_func (gpointer user_data)
   NcclGroup *self = user_data;
   gboolean is_aborted;
 
-  tps_mutex_lock (&self->lock);
+  TPS_LOCK_SCOPE (&self->lock);
   is_aborted = self->is_aborted;
-  tps_mutex_unlock (&self->lock);
   return is_aborted;
 }
 
@@ -844,14 +842,10 @@ run_job (NcclGroup *self, Job *job)
 static Job *
 take_job (NcclGroup *self)
 {
-  Job *job;
-
-  tps_mutex_lock (&self->lock);
+  TPS_LOCK_SCOPE (&self->lock);
   while (!self->is_stopping && g_queue_is_empty (&self->jobs))
     tps_cond_wait (&self->changed, &self->lock);
-  job = g_queue_pop_head (&self->jobs);
-  tps_mutex_unlock (&self->lock);
-  return job;
+  return g_queue_pop_head (&self->jobs);
 }
 
 static void *
@@ -876,10 +870,9 @@ enqueue (TpsProcessGroup *group, const Job *job)
 {
   NcclGroup *self = (NcclGroup *) group;
 
-  tps_mutex_lock (&self->lock);
+  TPS_LOCK_SCOPE (&self->lock);
   g_queue_push_tail (&self->jobs, g_memdup2 (job, sizeof *job));
   tps_cond_signal (&self->changed);
-  tps_mutex_unlock (&self->lock);
 }
 
 static void
@@ -933,11 +926,10 @@ nccl_abort (TpsProcessGroup *group)
 {
   NcclGroup *self = (NcclGroup *) group;
 
-  tps_mutex_lock (&self->lock);
+  TPS_LOCK_SCOPE (&self->lock);
   self->is_aborted = TRUE;
   if (self->broken == NULL)
     self->broken = g_strdup ("the process group was closed by this rank");
-  tps_mutex_unlock (&self->lock);
 }
 
 /* Frees the members that the group's thread does not free. */

@@ -182,7 +182,7 @@ tps_access_unref (TpsAccess *access)
 void
 tps_access_set_counters (TpsAccess *access, TpsCounters *counters)
 {
-  tps_mutex_lock (&access->lock);
+  TPS_LOCK_SCOPE (&access->lock);
   if (access->counters == NULL)
     {
       access->counters = tps_counters_ref (counters);
@@ -190,7 +190,6 @@ tps_access_set_counters (TpsAccess *access, TpsCounters *counters)
       access->refused = tps_counters_use_counter (counters, &authentications, "failed", NULL);
       access->others = new_audit (counters, TPS_OTHER_VALUES);
     }
-  tps_mutex_unlock (&access->lock);
 }
 
 static gboolean
@@ -204,7 +203,7 @@ tps_access_add_method (TpsAccess *access, TpsGuardedMethod *method)
 {
   guint id = 0;
 
-  tps_mutex_lock (&access->lock);
+  TPS_LOCK_SCOPE (&access->lock);
   while (id < access->methods->len && !is_same_method (access->methods->pdata[id], method))
     id++;
   if (id == access->methods->len)
@@ -215,7 +214,6 @@ tps_access_add_method (TpsAccess *access, TpsGuardedMethod *method)
       g_ptr_array_add (access->methods, copy);
     }
   method->id = id;
-  tps_mutex_unlock (&access->lock);
 }
 
 /* ---- grants --------------------------------------------------------------------------------- */

@@ -70,7 +70,7 @@ take_expired (TpsClient *client, GPtrArray *orphans)
   GPtrArray *expired = g_ptr_array_new ();
   TpsClientCall *next = NULL;
 
-  tps_mutex_lock (&client->lock);
+  TPS_LOCK_SCOPE (&client->lock);
   client->wake_ns = TPS_CLIENT_NEVER;
   while ((next = tps_call_table_get_next (&client->calls, next)) != NULL)
     if (next->deadline_ns <= now_ns)
@@ -89,7 +89,6 @@ take_expired (TpsClient *client, GPtrArray *orphans)
       if (orphan != NULL)
         g_ptr_array_add (orphans, orphan);
     }
-  tps_mutex_unlock (&client->lock);
   return expired;
 }
 
@@ -144,18 +143,16 @@ on_deadline (gpointer user_data)
 static void
 enter (TpsClient *client)
 {
-  tps_mutex_lock (&client->lock);
+  TPS_LOCK_SCOPE (&client->lock);
   client->n_callers++;
-  tps_mutex_unlock (&client->lock);
 }
 
 static void
 leave (TpsClient *client)
 {
-  tps_mutex_lock (&client->lock);
+  TPS_LOCK_SCOPE (&client->lock);
   if (--client->n_callers == 0)
     tps_cond_broadcast (&client->idle);
-  tps_mutex_unlock (&client->lock);
 }
 
 /* Returns the client's current link, and creates it if there is none; borrowed. Must be called with
@@ -711,14 +708,13 @@ tps_client_may_share_device (TpsClient *client, TpsDevice *device)
 {
   gboolean may_share;
 
-  tps_mutex_lock (&client->lock);
+  TPS_LOCK_SCOPE (&client->lock);
   if (client->link == NULL)
     may_share = client->max_shared_bytes > 0 && client->n_links_to_skip == 0
                 && device->ops->open_exported != NULL;
   else
     may_share = client->link->pool != NULL
                 && tps_segment_pool_may_take (client->link->pool, device);
-  tps_mutex_unlock (&client->lock);
   return may_share;
 }
 
@@ -742,11 +738,10 @@ tps_client_get_send_memory (TpsClient *client, gsize n_bytes, TpsBuffer *current
 void
 tps_client_get_sharing_stats (TpsClient *client, TpsSharingStats *stats)
 {
-  tps_mutex_lock (&client->lock);
+  TPS_LOCK_SCOPE (&client->lock);
   *stats = client->past_stats;
   if (client->link != NULL && client->link->pool != NULL)
     tps_segment_pool_add_stats (client->link->pool, stats);
-  tps_mutex_unlock (&client->lock);
 }
 
 /* ---- large messages ------------------------------------------------------------------------- */
@@ -837,9 +832,8 @@ may_be_too_large (TpsClientCall *call)
 
   if (n_bytes <= client->ask_bytes)
     return FALSE;
-  tps_mutex_lock (&client->lock);
+  TPS_LOCK_SCOPE (&client->lock);
   fits_frame = client->link != NULL && get_facts (client->link, &facts) && fits (&facts, n_bytes);
-  tps_mutex_unlock (&client->lock);
   return !fits_frame;
 }
 
@@ -1014,10 +1008,9 @@ tps_client_set_traceparent (TpsClient *client, const gchar *traceparent, GError 
   if (traceparent != NULL && !tps_trace_context_parse (traceparent, &context))
     return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
                      "\"%.80s\" is not a traceparent of W3C Trace Context", traceparent);
-  tps_mutex_lock (&client->lock);
+  TPS_LOCK_SCOPE (&client->lock);
   client->context = context;
   atomic_store_explicit (&client->is_traced, traceparent != NULL, memory_order_relaxed);
-  tps_mutex_unlock (&client->lock);
   return TRUE;
 }
 

@@ -669,10 +669,9 @@ tps_client_link_unref (TpsClientLink *link)
   g_clear_pointer (&link->connection, tps_connection_unref);
   g_clear_pointer (&link->pool, tps_segment_pool_unref);
   g_free (link);
-  tps_mutex_lock (&client->lock);
+  TPS_LOCK_SCOPE (&client->lock);
   if (--client->n_links == 0)
     tps_cond_broadcast (&client->idle);
-  tps_mutex_unlock (&client->lock);
 }
 
 /* Runs once, after the link is down. */
@@ -900,7 +899,7 @@ pop_unsent (TpsClientLink *link)
   TpsClientCall *call = NULL;
   GList *node;
 
-  tps_mutex_lock (&link->client->lock);
+  TPS_LOCK_SCOPE (&link->client->lock);
   node = g_queue_pop_head_link (&link->unsent);
   if (node != NULL)
     {
@@ -909,7 +908,6 @@ pop_unsent (TpsClientLink *link)
     }
   else
     link->up = TRUE;
-  tps_mutex_unlock (&link->client->lock);
   return call;
 }
 

@@ -115,10 +115,9 @@ remote_exchange_average_gradient (TpsExchange *base, guint server, gint64 batch,
   push->deadline_ns = deadline_ns;
   push->done = done;
   push->user_data = user_data;
-  tps_mutex_lock (&exchange->lock);
+  TPS_LOCK_SCOPE (&exchange->lock);
   g_queue_push_tail (&push->server->waiting, push);
   pump (exchange, &exchange->servers[server]);
-  tps_mutex_unlock (&exchange->lock);
 }
 
 /* Returns TRUE if tensors on this device need not be copied to the host. They are copied into
@@ -143,11 +142,10 @@ remote_exchange_get_memory (TpsExchange *base, guint server, gsize n_bytes, TpsB
 static void
 take_waiting (RemoteExchange *exchange, GQueue *waiting)
 {
-  tps_mutex_lock (&exchange->lock);
+  TPS_LOCK_SCOPE (&exchange->lock);
   for (guint i = 0; i < exchange->base.n_servers; i++)
     while (!g_queue_is_empty (&exchange->servers[i].waiting))
       g_queue_push_tail_link (waiting, g_queue_pop_head_link (&exchange->servers[i].waiting));
-  tps_mutex_unlock (&exchange->lock);
 }
 
 static void
@@ -171,11 +169,10 @@ remote_exchange_cancel (TpsExchange *base)
 static void
 wait_for_pumps (RemoteExchange *exchange)
 {
-  tps_mutex_lock (&exchange->lock);
+  TPS_LOCK_SCOPE (&exchange->lock);
   for (guint i = 0; i < exchange->base.n_servers; i++)
     while (exchange->servers[i].is_pumped)
       tps_cond_wait (&exchange->unpumped, &exchange->lock);
-  tps_mutex_unlock (&exchange->lock);
 }
 
 static void

@@ -217,14 +217,13 @@ tps_repair_library (void)
 {
   Table *table;
 
-  tps_mutex_lock (&repair_lock);
+  TPS_LOCK_SCOPE (&repair_lock);
   table = table_new (atomic_load_explicit (&current, memory_order_relaxed));
   if (table != NULL)
     {
       atomic_store_explicit (&current, table, memory_order_release);
       g_hash_table_foreach (table->originals, patch_class, NULL);
     }
-  tps_mutex_unlock (&repair_lock);
 }
 
 void
@@ -350,8 +349,7 @@ tps_repair_processor_class (ThriftProcessor *processor)
 
   if (!THRIFT_IS_DISPATCH_PROCESSOR (processor))
     return;
-  tps_mutex_lock (&processor_lock);
+  TPS_LOCK_SCOPE (&processor_lock);
   for (; type != THRIFT_TYPE_DISPATCH_PROCESSOR; type = g_type_parent (type))
     repair_class (type);
-  tps_mutex_unlock (&processor_lock);
 }

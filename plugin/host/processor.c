@@ -97,11 +97,10 @@ finish (gpointer carried, TpsWriter *reply)
 {
   CarriedCall *call = carried;
 
-  tps_mutex_lock (&call->lock);
+  TPS_LOCK_SCOPE (&call->lock);
   call->reply = reply;
   call->is_answered = TRUE;
   tps_cond_signal (&call->answered);
-  tps_mutex_unlock (&call->lock);
 }
 
 /* An application's processor that TpsServer serves may call the services itself. The grant of the

@@ -155,11 +155,10 @@ tps_common_segments_find (TpsCommonSegments *self, gconstpointer data, gsize n_b
 
   if (!tps_common_segments_has_any (self))
     return NULL;
-  tps_mutex_lock (&self->lock);
+  TPS_LOCK_SCOPE (&self->lock);
   for (guint i = 0; i < self->segments->len && found == NULL; i++)
     if (contains (((TpsCommonSegment *) self->segments->pdata[i])->segment, data, n_bytes))
       found = tps_common_segment_ref (self->segments->pdata[i]);
-  tps_mutex_unlock (&self->lock);
   return found;
 }
 
@@ -168,10 +167,9 @@ tps_common_segments_find_number (TpsCommonSegments *self, guint64 number)
 {
   TpsCommonSegment *found = NULL;
 
-  tps_mutex_lock (&self->lock);
+  TPS_LOCK_SCOPE (&self->lock);
   for (guint i = 0; i < self->segments->len && found == NULL; i++)
     if (((TpsCommonSegment *) self->segments->pdata[i])->number == number)
       found = tps_common_segment_ref (self->segments->pdata[i]);
-  tps_mutex_unlock (&self->lock);
   return found;
 }

@@ -690,7 +690,7 @@ tps_segment_pool_unref (TpsSegmentPool *pool)
 void
 tps_segment_pool_shut_down (TpsSegmentPool *pool)
 {
-  tps_mutex_lock (&pool->lock);
+  TPS_LOCK_SCOPE (&pool->lock);
   pool->wake = NULL;
   pool->offer = TPS_OFFER_ENDED;
   pool_drop_descriptor (pool);
@@ -704,7 +704,6 @@ tps_segment_pool_shut_down (TpsSegmentPool *pool)
           && held->state != TPS_POOL_SEGMENT_LENT)
         pool_drop (pool, held);
     }
-  tps_mutex_unlock (&pool->lock);
 }
 
 void
@@ -713,13 +712,12 @@ tps_segment_pool_add_stats (TpsSegmentPool *pool, TpsSharingStats *stats)
   const TpsSharingCount *from = (const TpsSharingCount *) &pool->stats;
   TpsSharingCount *to = (TpsSharingCount *) stats;
 
-  tps_mutex_lock (&pool->lock);
+  TPS_LOCK_SCOPE (&pool->lock);
   for (guint i = 0; i < sizeof *stats / sizeof *to; i++)
     {
       to[i].n_tensors += from[i].n_tensors;
       to[i].n_bytes += from[i].n_bytes;
     }
-  tps_mutex_unlock (&pool->lock);
 }
 
 /* ---- claims --------------------------------------------------------------------------------- */
@@ -812,14 +810,10 @@ tps_segment_pool_claim (TpsSegmentPool *pool, gsize n_bytes)
 gboolean
 tps_segment_pool_has_claim (TpsSegmentPool *pool, const TpsBuffer *buffer)
 {
-  gboolean has_claim;
-
-  tps_mutex_lock (&pool->lock);
-  has_claim = !pool_is_down (pool)
-              && pool_find_claim (pool, tps_buffer_get_data (buffer), tps_buffer_get_size (buffer))
-                     != NULL;
-  tps_mutex_unlock (&pool->lock);
-  return has_claim;
+  TPS_LOCK_SCOPE (&pool->lock);
+  return !pool_is_down (pool)
+         && pool_find_claim (pool, tps_buffer_get_data (buffer), tps_buffer_get_size (buffer))
+                != NULL;
 }
 
 /* ---- memory of calls ------------------------------------------------------------------------ */
@@ -1016,13 +1010,12 @@ tps_segment_lease_written (TpsSharing *sharing)
   Lease *lease = (Lease *) sharing;
   TpsSegmentPool *pool = lease->pool;
 
-  tps_mutex_lock (&pool->lock);
+  TPS_LOCK_SCOPE (&pool->lock);
   if (lease->n_missed[TPS_SEGMENT_CUDA_IPC] > 0 && !pool->kinds[TPS_SEGMENT_CUDA_IPC].is_ended)
     demand_device (lease); /* with these segments, the tensors need no host memory */
   else if (lease->n_missed[TPS_SEGMENT_MEMFD] > 0)
     pool_demand (pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_REQUESTS, lease->n_wanted[TPS_SEGMENT_MEMFD],
                  pool->n_large + pool_count (pool, TPS_SEGMENT_MEMFD, TPS_POOL_SEGMENT_CLAIMED));
-  tps_mutex_unlock (&pool->lock);
 }
 
 gboolean
@@ -1065,7 +1058,7 @@ tps_segment_lease_end (TpsSharing *sharing, gboolean given_back)
   Lease *lease = (Lease *) sharing;
   TpsSegmentPool *pool = lease->pool;
 
-  tps_mutex_lock (&pool->lock);
+  TPS_LOCK_SCOPE (&pool->lock);
   if (!lease->ended)
     {
       lease->ended = TRUE;
@@ -1076,7 +1069,6 @@ tps_segment_lease_end (TpsSharing *sharing, gboolean given_back)
         let_go (lease, given_back);
       pool_reap (pool);
     }
-  tps_mutex_unlock (&pool->lock);
 }
 
 static void
@@ -1112,10 +1104,9 @@ tps_segment_pool_lease (TpsSegmentPool *pool)
                      .pool = tps_segment_pool_ref (pool),
                      .in_pool = { .node = { .data = &lease->in_pool } } };
   tps_refcount_init (&lease->refcount);
-  tps_mutex_lock (&pool->lock);
+  TPS_LOCK_SCOPE (&pool->lock);
   lease->in_pool.number = ++pool->n_leases_made;
   g_queue_push_tail_link (&pool->leases, &lease->in_pool.node);
-  tps_mutex_unlock (&pool->lock);
   return &lease->base;
 }
 
@@ -1417,7 +1408,7 @@ tps_segment_pool_next (TpsSegmentPool *pool, TpsSegmentRequest *request)
 {
   gboolean any;
 
-  tps_mutex_lock (&pool->lock);
+  TPS_LOCK_SCOPE (&pool->lock);
   /* Opening comes before closing, because it chooses the segments to close. */
   any = !pool_is_down (pool)
         && (next_release (pool, request) || next_offer (pool, request)
@@ -1427,7 +1418,6 @@ tps_segment_pool_next (TpsSegmentPool *pool, TpsSegmentRequest *request)
             || next_close (pool, request));
   if (!any)
     pool->woken = FALSE;
-  tps_mutex_unlock (&pool->lock);
   return any;
 }
 
@@ -1455,7 +1445,7 @@ tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes, gboolean has_de
   gboolean may_open = pool->takes_lookups ? has_lookups : has_device;
   gboolean any;
 
-  tps_mutex_lock (&pool->lock);
+  TPS_LOCK_SCOPE (&pool->lock);
   if (pool->offer == TPS_OFFER_ASKED)
     {
       any = set_offer (&pool->kinds[TPS_SEGMENT_MEMFD], max_bytes);
@@ -1463,7 +1453,6 @@ tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes, gboolean has_de
       pool->offer = any ? TPS_OFFER_MADE : TPS_OFFER_ENDED;
       pool_wake (pool);
     }
-  tps_mutex_unlock (&pool->lock);
 }
 
 /* Ignores the next demands of the kind. Their number doubles with each call. */
@@ -1478,27 +1467,22 @@ back_off (TpsPoolKind *kind)
 void
 tps_segment_pool_offer_failed (TpsSegmentPool *pool)
 {
-  tps_mutex_lock (&pool->lock);
+  TPS_LOCK_SCOPE (&pool->lock);
   if (pool->offer == TPS_OFFER_ASKED)
     {
       pool->offer = TPS_OFFER_UNKNOWN;
       for (guint kind = 0; kind < TPS_SEGMENT_N_KINDS; kind++)
         back_off (&pool->kinds[kind]);
     }
-  tps_mutex_unlock (&pool->lock);
 }
 
 gboolean
 tps_segment_pool_may_take (TpsSegmentPool *pool, TpsDevice *device)
 {
-  gboolean may_take;
-
-  tps_mutex_lock (&pool->lock);
-  may_take = !pool_is_down (pool) && pool->offer != TPS_OFFER_ENDED
-             && !pool->kinds[TPS_SEGMENT_CUDA_IPC].is_ended && device->ops->open_exported != NULL
-             && !pool->takes_lookups && (pool->device == NULL || pool->device == device);
-  tps_mutex_unlock (&pool->lock);
-  return may_take;
+  TPS_LOCK_SCOPE (&pool->lock);
+  return !pool_is_down (pool) && pool->offer != TPS_OFFER_ENDED
+         && !pool->kinds[TPS_SEGMENT_CUDA_IPC].is_ended && device->ops->open_exported != NULL
+         && !pool->takes_lookups && (pool->device == NULL || pool->device == device);
 }
 
 gboolean
@@ -1602,14 +1586,13 @@ end_opening (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **erro
 {
   TpsPoolKind *kind = &pool->kinds[pool->opening_kind];
 
-  tps_mutex_lock (&pool->lock);
+  TPS_LOCK_SCOPE (&pool->lock);
   if (!add_opened (pool, id, segment, segment != NULL ? error : NULL))
     g_clear_pointer (&segment, tps_segment_free);
   if (segment == NULL)
     kind->is_ended = TRUE;
   kind->n_backoff = TPS_POOL_FIRST_BACKOFF;
   pool_wake (pool);
-  tps_mutex_unlock (&pool->lock);
   return segment != NULL;
 }
 
@@ -1644,7 +1627,7 @@ tps_segment_pool_open_failed (TpsSegmentPool *pool, gboolean later)
 {
   gboolean is_ended;
 
-  tps_mutex_lock (&pool->lock);
+  TPS_LOCK_SCOPE (&pool->lock);
   pool->open_out = FALSE;
   if (later || !do_without_common (pool))
     {
@@ -1659,23 +1642,21 @@ tps_segment_pool_open_failed (TpsSegmentPool *pool, gboolean later)
     }
   is_ended = pool->kinds[pool->opening_kind].is_ended;
   pool_wake (pool);
-  tps_mutex_unlock (&pool->lock);
   return !is_ended;
 }
 
 void
 tps_segment_pool_released (TpsSegmentPool *pool)
 {
-  tps_mutex_lock (&pool->lock);
+  TPS_LOCK_SCOPE (&pool->lock);
   pool->release_out = FALSE;
   pool_wake (pool);
-  tps_mutex_unlock (&pool->lock);
 }
 
 void
 tps_segment_pool_closed (TpsSegmentPool *pool)
 {
-  tps_mutex_lock (&pool->lock);
+  TPS_LOCK_SCOPE (&pool->lock);
   pool->close_out = FALSE;
   for (guint i = pool->segments->len; i > 0; i--)
     {
@@ -1688,5 +1669,4 @@ tps_segment_pool_closed (TpsSegmentPool *pool)
     }
   pool_reap (pool);
   pool_wake (pool);
-  tps_mutex_unlock (&pool->lock);
 }

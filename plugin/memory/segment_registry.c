@@ -374,12 +374,8 @@ tps_segment_registry_is_for_lookups_only (const TpsSegmentRegistry *registry)
 gboolean
 tps_segment_registry_has_segments (TpsSegmentRegistry *registry)
 {
-  gboolean has_segments;
-
-  tps_mutex_lock (&registry->lock);
-  has_segments = g_hash_table_size (registry->entries) > 0;
-  tps_mutex_unlock (&registry->lock);
-  return has_segments;
+  TPS_LOCK_SCOPE (&registry->lock);
+  return g_hash_table_size (registry->entries) > 0;
 }
 
 /* Changes the state of the entry; no other function does. The lock must be held. Returns FALSE,
@@ -487,14 +483,13 @@ enter (TpsSegmentRegistry *registry, Entry *entry)
 {
   gboolean open;
 
-  tps_mutex_lock (&registry->lock);
+  TPS_LOCK_SCOPE (&registry->lock);
   open = !registry->is_shut_down;
   if (open)
     {
       g_hash_table_insert (registry->entries, &entry->id, entry);
       registry->n_free += entry->state == STATE_FREE;
     }
-  tps_mutex_unlock (&registry->lock);
   return open;
 }
 
@@ -534,7 +529,7 @@ take_missed (TpsSegmentRegistry *registry)
 {
   guint64 number = 0;
 
-  tps_mutex_lock (&registry->lock);
+  TPS_LOCK_SCOPE (&registry->lock);
   registry->opens_common = TRUE;
   if (registry->n_missed > 0)
     {
@@ -543,7 +538,6 @@ take_missed (TpsSegmentRegistry *registry)
       memmove (registry->missed, registry->missed + 1,
                registry->n_missed * sizeof *registry->missed);
     }
-  tps_mutex_unlock (&registry->lock);
   return number;
 }
 
@@ -630,9 +624,8 @@ tps_segment_registry_open_for_lookups (TpsSegmentRegistry *registry, gsize n_byt
 void
 tps_segment_registry_hold_answers (TpsSegmentRegistry *registry)
 {
-  tps_mutex_lock (&registry->lock);
+  TPS_LOCK_SCOPE (&registry->lock);
   registry->n_opening++;
-  tps_mutex_unlock (&registry->lock);
 }
 
 void
@@ -641,12 +634,11 @@ tps_segment_registry_resume_answers (TpsSegmentRegistry *registry)
   GHashTableIter iter;
   gpointer entry;
 
-  tps_mutex_lock (&registry->lock);
+  TPS_LOCK_SCOPE (&registry->lock);
   registry->n_opening--;
   g_hash_table_iter_init (&iter, registry->entries);
   while (registry->n_opening == 0 && g_hash_table_iter_next (&iter, NULL, &entry))
     ((Entry *) entry)->is_known = TRUE;
-  tps_mutex_unlock (&registry->lock);
 }
 
 /* ---- giving back and closing ---------------------------------------------------------------- */
@@ -688,10 +680,9 @@ tps_segment_registry_release (TpsSegmentRegistry *registry, const gint64 *ids, g
   g_autoptr (GPtrArray) lent = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_buffer_unref);
   gboolean ok = TRUE;
 
-  tps_mutex_lock (&registry->lock);
+  TPS_LOCK_SCOPE (&registry->lock);
   for (guint i = 0; i < n_ids; i++)
     ok &= release_one (registry, ids[i], lent, error);
-  tps_mutex_unlock (&registry->lock);
   return ok;
 }
 
@@ -701,14 +692,13 @@ steal_entry (TpsSegmentRegistry *registry, gint64 id)
 {
   Entry *entry;
 
-  tps_mutex_lock (&registry->lock);
+  TPS_LOCK_SCOPE (&registry->lock);
   entry = g_hash_table_lookup (registry->entries, &id);
   if (entry != NULL)
     {
       g_hash_table_steal (registry->entries, &id);
       move_entry (registry, entry, EVENT_CLOSE);
     }
-  tps_mutex_unlock (&registry->lock);
   return entry;
 }
 
@@ -894,7 +884,7 @@ take_free (TpsSegmentRegistry *registry, TpsSegmentKind kind, gboolean for_looku
   GHashTableIter iter;
   gpointer value;
 
-  tps_mutex_lock (&registry->lock);
+  TPS_LOCK_SCOPE (&registry->lock);
   g_hash_table_iter_init (&iter, registry->entries);
   while (registry->n_free > 0 && g_hash_table_iter_next (&iter, NULL, &value))
     {
@@ -912,7 +902,6 @@ take_free (TpsSegmentRegistry *registry, TpsSegmentKind kind, gboolean for_looku
       move_entry (registry, best, EVENT_TAKE);
       tps_refcount_inc (&best->refcount);
     }
-  tps_mutex_unlock (&registry->lock);
   return best;
 }
 
@@ -1044,7 +1033,7 @@ take_common (TpsSegmentRegistry *registry, TpsCommonSegment *common, TpsBuffer *
   Entry *entry;
 
   *is_new = FALSE;
-  tps_mutex_lock (&registry->lock);
+  TPS_LOCK_SCOPE (&registry->lock);
   entry = find_common (registry, common);
   if (entry == NULL)
     *is_new = miss (registry, common->number) && registry->opens_common;
@@ -1055,7 +1044,6 @@ take_common (TpsSegmentRegistry *registry, TpsCommonSegment *common, TpsBuffer *
       tps_refcount_inc (&entry->refcount);
       entry->lent = tps_buffer_ref (buffer);
     }
-  tps_mutex_unlock (&registry->lock);
   return entry;
 }
 

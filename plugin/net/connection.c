@@ -252,9 +252,8 @@ post_close (TpsConnection *connection, GError *error)
 static void
 fail (TpsConnection *connection, GError *error)
 {
-  tps_mutex_lock (&connection->lock);
+  TPS_LOCK_SCOPE (&connection->lock);
   post_close (connection, error);
-  tps_mutex_unlock (&connection->lock);
 }
 
 /* Returns the error CONNECTION_LOST, "connection lost while `doing`: …", with the text of `code`
@@ -632,9 +631,8 @@ recognize (TpsConnection *connection)
     fail (connection, error);
   if (channel == NULL)
     return FALSE;
-  tps_mutex_lock (&connection->lock);
+  TPS_LOCK_SCOPE (&connection->lock);
   connection->channel = channel;
-  tps_mutex_unlock (&connection->lock);
   return TRUE;
 }
 
@@ -697,10 +695,9 @@ keep_leftover (TpsConnection *connection, const guint8 *bytes, gsize n_bytes)
   if (connection->leftover == NULL)
     connection->leftover = g_byte_array_new ();
   g_byte_array_append (connection->leftover, bytes, (guint) n_bytes);
-  tps_mutex_lock (&connection->lock);
+  TPS_LOCK_SCOPE (&connection->lock);
   connection->has_leftover = TRUE;
   update_interest (connection);
-  tps_mutex_unlock (&connection->lock);
 }
 
 static void
@@ -810,10 +807,9 @@ on_end (TpsConnection *connection)
 static void
 await_output (TpsConnection *connection)
 {
-  tps_mutex_lock (&connection->lock);
+  TPS_LOCK_SCOPE (&connection->lock);
   connection->receive_blocked = TRUE;
   update_interest (connection);
-  tps_mutex_unlock (&connection->lock);
 }
 
 /* Handles the result of a reception. Returns FALSE if it produced no bytes. */
@@ -969,10 +965,9 @@ keep_unread (TpsConnection *connection)
 {
   if (G_LIKELY (!connection->channel->has_unread))
     return;
-  tps_mutex_lock (&connection->lock);
+  TPS_LOCK_SCOPE (&connection->lock);
   connection->has_leftover = TRUE;
   update_interest (connection);
-  tps_mutex_unlock (&connection->lock);
 }
 
 /* Resumes sending, if it has waited for received bytes. */
@@ -1133,12 +1128,8 @@ tps_connection_start (TpsConnection *connection)
 gsize
 tps_connection_get_n_bytes_queued (TpsConnection *connection)
 {
-  gsize n_bytes;
-
-  tps_mutex_lock (&connection->lock);
-  n_bytes = connection->n_queued;
-  tps_mutex_unlock (&connection->lock);
-  return n_bytes;
+  TPS_LOCK_SCOPE (&connection->lock);
+  return connection->n_queued;
 }
 
 void
@@ -1146,12 +1137,11 @@ tps_connection_get_traffic (TpsConnection *connection, TpsConnectionTraffic *tra
 {
   traffic->n_received_bytes = atomic_load_explicit (&connection->n_received_bytes,
                                                     memory_order_relaxed);
-  tps_mutex_lock (&connection->lock);
+  TPS_LOCK_SCOPE (&connection->lock);
   traffic->n_sent_bytes = connection->n_sent;
   traffic->n_queued_bytes = connection->n_queued;
   traffic->is_encrypted = connection->channel->encrypts;
   traffic->is_half_closed = connection->half_closed;
-  tps_mutex_unlock (&connection->lock);
 }
 
 void
@@ -1165,12 +1155,11 @@ tps_connection_set_counters (TpsConnection *connection, TpsCounter *received_byt
 void
 tps_connection_set_max_queued (TpsConnection *connection, gsize n_bytes, TpsBudget *replies)
 {
-  tps_mutex_lock (&connection->lock);
+  TPS_LOCK_SCOPE (&connection->lock);
   tps_budget_unref (connection->replies);
   connection->replies = tps_budget_ref (replies);
   connection->max_queued = n_bytes;
   update_interest (connection);
-  tps_mutex_unlock (&connection->lock);
 }
 
 void
@@ -1182,10 +1171,9 @@ tps_connection_forget_received (TpsConnection *connection)
 static void
 set_paused (TpsConnection *connection, gboolean paused)
 {
-  tps_mutex_lock (&connection->lock);
+  TPS_LOCK_SCOPE (&connection->lock);
   connection->paused = paused;
   update_interest (connection);
-  tps_mutex_unlock (&connection->lock);
 }
 
 void
@@ -1203,19 +1191,17 @@ tps_connection_resume (TpsConnection *connection)
 void
 tps_connection_close (TpsConnection *connection)
 {
-  tps_mutex_lock (&connection->lock);
+  TPS_LOCK_SCOPE (&connection->lock);
   post_close (connection, NULL);
-  tps_mutex_unlock (&connection->lock);
 }
 
 void
 tps_connection_close_when_sent (TpsConnection *connection)
 {
-  tps_mutex_lock (&connection->lock);
+  TPS_LOCK_SCOPE (&connection->lock);
   connection->close_when_sent = TRUE;
   if (connection->queue.head == NULL && !connection->sending)
     post_close (connection, NULL);
-  tps_mutex_unlock (&connection->lock);
 }
 
 /* ---- stalls --------------------------------------------------------------------------------- */
@@ -1267,7 +1253,7 @@ tps_connection_check_progress (TpsConnection *connection, gint64 now_ns,
   if (receiving && !tps_scanner_get_body (connection->scanner, &dest, &n_missing))
     n_missing = 0;
   min_received = get_min_progress (n_missing);
-  tps_mutex_lock (&connection->lock);
+  TPS_LOCK_SCOPE (&connection->lock);
   min_sent = get_min_progress (connection->n_queued);
   if (is_stalled (&connection->receive_progress, receiving, connection->n_received, min_received,
                   now_ns, patience_ns))
@@ -1285,5 +1271,4 @@ tps_connection_check_progress (TpsConnection *connection, gint64 now_ns,
     post_close (connection, g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
                                          "the TLS handshake was not complete after %.0f s",
                                          (gdouble) opening_ns / 1e9));
-  tps_mutex_unlock (&connection->lock);
 }

@@ -130,12 +130,11 @@ begin_sleep (PostQueue *queue)
 {
   gboolean any;
 
-  tps_mutex_lock (&queue->lock);
+  TPS_LOCK_SCOPE (&queue->lock);
   /* The lock is held, so no post can come between this check and the change of `awake`. A later
    * post finds that the loop is not awake, and its caller wakes the loop. */
   any = queue->posted->len > 0;
   atomic_store_explicit (&queue->awake, any, memory_order_relaxed);
-  tps_mutex_unlock (&queue->lock);
   return !any;
 }
 

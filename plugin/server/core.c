@@ -53,19 +53,17 @@ tps_session_list_add (TpsSessionList *list, gpointer session)
 {
   Entry entry = { .session = session };
 
-  tps_mutex_lock (&list->lock);
+  TPS_LOCK_SCOPE (&list->lock);
   entry.id = ++list->last_id;
   g_array_append_val (list->entries, entry);
-  tps_mutex_unlock (&list->lock);
   return entry.id;
 }
 
 void
 tps_session_list_remove (TpsSessionList *list, guint64 id)
 {
-  tps_mutex_lock (&list->lock);
+  TPS_LOCK_SCOPE (&list->lock);
   g_array_remove_index (list->entries, find_after (list, id - 1));
-  tps_mutex_unlock (&list->lock);
 }
 
 guint
@@ -74,13 +72,12 @@ tps_session_list_ref_next (TpsSessionList *list, guint64 after, gpointer *sessio
 {
   guint n = 0;
 
-  tps_mutex_lock (&list->lock);
+  TPS_LOCK_SCOPE (&list->lock);
   for (guint i = find_after (list, after); i < list->entries->len && n < n_max; i++)
     {
       sessions[n] = g_array_index (list->entries, Entry, i).session;
       ref (sessions[n++]);
     }
-  tps_mutex_unlock (&list->lock);
   return n;
 }
 
@@ -224,9 +221,8 @@ tps_server_core_drop (TpsServerCore *core, atomic_uint *count)
 {
   if (atomic_fetch_sub (count, 1) != 1 || !atomic_load (&core->stopping))
     return;
-  tps_mutex_lock (&core->lock);
+  TPS_LOCK_SCOPE (&core->lock);
   tps_cond_broadcast (&core->changed);
-  tps_mutex_unlock (&core->lock);
 }
 
 gboolean

@@ -127,9 +127,8 @@ tps_pulse_begin_report (TpsPulse *pulse)
 {
   gboolean is_first;
 
-  tps_mutex_lock (&pulse->lock);
+  TPS_LOCK_SCOPE (&pulse->lock);
   is_first = !pulse->is_reported;
   pulse->is_reported = TRUE;
-  tps_mutex_unlock (&pulse->lock);
   return is_first;
 }

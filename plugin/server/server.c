@@ -278,9 +278,8 @@ tps_server_get_status (TpsServer *server, TpsServerStatus *status)
     .n_calls = tps_server_get_n_calls (server),
     .is_draining = atomic_load (&core->stopping),
   };
-  tps_mutex_lock (&server->lock);
+  TPS_LOCK_SCOPE (&server->lock);
   status->is_running = server->was_started;
-  tps_mutex_unlock (&server->lock);
 }
 
 /* ---- connections ---------------------------------------------------------------------------- */
@@ -360,11 +359,10 @@ provide_pulse (TpsServer *server)
 {
   TpsPulse *pulse;
 
-  tps_mutex_lock (&server->lock);
+  TPS_LOCK_SCOPE (&server->lock);
   if (server->pulse == NULL && server->state == STATE_RUNNING)
     server->pulse = make_pulse (server);
   pulse = server->pulse;
-  tps_mutex_unlock (&server->lock);
   return pulse;
 }
 
@@ -555,7 +553,7 @@ tps_server_start (TpsServer *server, GError **error)
 {
   gboolean started = FALSE;
 
-  tps_mutex_lock (&server->lock);
+  TPS_LOCK_SCOPE (&server->lock);
   if (server->state == STATE_NEW)
     {
       server->was_started = started = start (server, error);
@@ -564,7 +562,6 @@ tps_server_start (TpsServer *server, GError **error)
   else
     g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                          "the server was started before, and a server can be started only once");
-  tps_mutex_unlock (&server->lock);
   return started;
 }
 
@@ -658,10 +655,9 @@ serve (ThriftServer *base, GError **error)
 
   if (!tps_server_start (server, error))
     return FALSE;
-  tps_mutex_lock (&server->lock);
+  TPS_LOCK_SCOPE (&server->lock);
   while (server->state != STATE_STOPPED)
     tps_cond_wait (&server->changed, &server->lock);
-  tps_mutex_unlock (&server->lock);
   return TRUE;
 }
 

@@ -216,13 +216,12 @@ tps_session_describe (TpsSession *session, gint64 now_ns, TpsConnectionInfo *inf
   };
   if (session->segments != NULL)
     info->n_shared_bytes = tps_segment_registry_get_bytes (session->segments);
-  tps_mutex_lock (&session->lock);
+  TPS_LOCK_SCOPE (&session->lock);
   info->protocol = get_protocol_name (session->protocol);
   info->is_framed = session->framed;
   info->principal = tps_principal_ref (tps_identity_get_principal (&session->identity));
   info->n_calls = session->n_calls;
   info->n_in_flight = session->calls.length;
-  tps_mutex_unlock (&session->lock);
 }
 
 void
@@ -391,9 +390,8 @@ dup_context (TpsSession *session)
 {
   GHashTable *context;
 
-  tps_mutex_lock (&session->lock);
+  TPS_LOCK_SCOPE (&session->lock);
   context = session->context != NULL ? g_hash_table_ref (session->context) : NULL;
-  tps_mutex_unlock (&session->lock);
   return context;
 }
 
@@ -605,7 +603,7 @@ enter (TpsSession *session, SessionCall *call, const TpsMessage *message, GError
 
   atomic_fetch_add (&session->core->n_calls, 1);
   tps_refcount_inc (&session->refcount);
-  tps_mutex_lock (&session->lock);
+  TPS_LOCK_SCOPE (&session->lock);
   call->grant = identify (session, message, error);
   session->framed = message->framed;
   session->protocol = message->protocol;
@@ -614,7 +612,6 @@ enter (TpsSession *session, SessionCall *call, const TpsMessage *message, GError
   if (session->calls.length >= limits->max_in_flight)
     session->crowded = TRUE;
   update_reading (session);
-  tps_mutex_unlock (&session->lock);
 }
 
 /* Enters a call at the end of the list. The call lives until it is answered. If `error` is set,
@@ -673,13 +670,10 @@ static gboolean
 authenticate (gpointer carried, const gchar *token, GError **error)
 {
   TpsSession *session = get_session (carried);
-  gboolean ok;
 
   tps_connection_forget_received (session->connection);
-  tps_mutex_lock (&session->lock);
-  ok = take_token (session, token, error);
-  tps_mutex_unlock (&session->lock);
-  return ok;
+  TPS_LOCK_SCOPE (&session->lock);
+  return take_token (session, token, error);
 }
 
 static TpsTenant *
@@ -695,12 +689,11 @@ set_context (gpointer carried, GHashTable *context)
 {
   TpsSession *session = get_session (carried);
 
-  tps_mutex_lock (&session->lock);
+  TPS_LOCK_SCOPE (&session->lock);
   g_clear_pointer (&session->context, g_hash_table_unref);
   if (context != NULL)
     session->context = g_hash_table_ref (context);
   atomic_store_explicit (&session->has_context, context != NULL, memory_order_relaxed);
-  tps_mutex_unlock (&session->lock);
 }
 
 static TpsSegmentRegistry *
@@ -752,10 +745,9 @@ is_alone (G_GNUC_UNUSED gpointer carried)
 static void
 set_throttled (TpsSession *session, gboolean throttled)
 {
-  tps_mutex_lock (&session->lock);
+  TPS_LOCK_SCOPE (&session->lock);
   session->throttled = throttled;
   update_reading (session);
-  tps_mutex_unlock (&session->lock);
 }
 
 static void
@@ -849,9 +841,8 @@ count_unread (TpsSession *session)
 {
   gsize n_bytes = tps_connection_get_n_bytes_queued (session->connection);
 
-  tps_mutex_lock (&session->lock);
+  TPS_LOCK_SCOPE (&session->lock);
   n_bytes += session->n_unsent;
-  tps_mutex_unlock (&session->lock);
   return n_bytes;
 }
 
@@ -1069,11 +1060,10 @@ on_ended (TpsConnection *connection, gpointer data)
 {
   TpsSession *session = data;
 
-  tps_mutex_lock (&session->lock);
+  TPS_LOCK_SCOPE (&session->lock);
   session->ended = TRUE;
   if (session->calls.length == 0)
     tps_connection_close_when_sent (connection);
-  tps_mutex_unlock (&session->lock);
 }
 
 /* ---- beginning ------------------------------------------------------------------------------ */

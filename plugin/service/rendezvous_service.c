@@ -43,9 +43,8 @@ expire (gpointer data)
   TpsRendezvous *rendezvous = data;
 
   tps_rendezvous_store_expire (rendezvous->store, now_ns (rendezvous));
-  tps_mutex_lock (&rendezvous->shell.lock);
+  TPS_LOCK_SCOPE (&rendezvous->shell.lock);
   arm_timer (rendezvous);
-  tps_mutex_unlock (&rendezvous->shell.lock);
 }
 
 TpsRendezvous *
@@ -137,9 +136,8 @@ wait_for_key (TpsRendezvous *rendezvous, TpsCall *call, const TpsRendezvousArgum
 
   tps_call_enter_phase (call, TPS_PHASE_WAIT);
   tps_rendezvous_store_get (rendezvous->store, arguments->key, &wait);
-  tps_mutex_lock (&rendezvous->shell.lock);
+  TPS_LOCK_SCOPE (&rendezvous->shell.lock);
   arm_timer (rendezvous);
-  tps_mutex_unlock (&rendezvous->shell.lock);
 }
 
 /* Returns TRUE and clears the error if the error is a missing key, for which the call may wait.

@@ -437,7 +437,7 @@ tps_rendezvous_store_peek (TpsRendezvousStore *store, const gchar *key, GError *
 
   if (!check_key (key, "key", error))
     return NULL;
-  tps_mutex_lock (&store->lock);
+  TPS_LOCK_SCOPE (&store->lock);
   if (check_up (store, error))
     {
       value = g_tree_lookup (store->values, key);
@@ -446,7 +446,6 @@ tps_rendezvous_store_peek (TpsRendezvousStore *store, const gchar *key, GError *
       else
         g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "key %s does not exist", key);
     }
-  tps_mutex_unlock (&store->lock);
   return value;
 }
 
@@ -601,7 +600,7 @@ tps_rendezvous_store_remove (TpsRendezvousStore *store, const gchar *prefix, GEr
 
   if (!check_key (prefix, "prefix", error))
     return FALSE;
-  tps_mutex_lock (&store->lock);
+  TPS_LOCK_SCOPE (&store->lock);
   ok = check_up (store, error);
   while (ok && (node = g_tree_lower_bound (store->values, prefix)) != NULL
          && g_str_has_prefix (g_tree_node_key (node), prefix))
@@ -609,7 +608,6 @@ tps_rendezvous_store_remove (TpsRendezvousStore *store, const gchar *prefix, GEr
       store->n_bytes -= count_bytes (g_tree_node_key (node), g_tree_node_value (node));
       g_tree_remove (store->values, g_tree_node_key (node));
     }
-  tps_mutex_unlock (&store->lock);
   return ok;
 }
 
@@ -618,21 +616,16 @@ tps_rendezvous_store_remove (TpsRendezvousStore *store, const gchar *prefix, GEr
 void
 tps_rendezvous_store_get_size (TpsRendezvousStore *store, guint *n_keys, guint *n_waiters)
 {
-  tps_mutex_lock (&store->lock);
+  TPS_LOCK_SCOPE (&store->lock);
   *n_keys = (guint) g_tree_nnodes (store->values);
   *n_waiters = store->waiters.n_waiters;
-  tps_mutex_unlock (&store->lock);
 }
 
 gint64
 tps_rendezvous_store_get_next_deadline_ns (TpsRendezvousStore *store)
 {
-  gint64 next_ns;
-
-  tps_mutex_lock (&store->lock);
-  next_ns = get_next_deadline_ns (&store->waiters);
-  tps_mutex_unlock (&store->lock);
-  return next_ns;
+  TPS_LOCK_SCOPE (&store->lock);
+  return get_next_deadline_ns (&store->waiters);
 }
 
 void

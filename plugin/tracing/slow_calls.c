@@ -110,7 +110,7 @@ tps_slow_calls_add (TpsSlowCalls *slow, const TpsSlowCall *call, gint64 now_ns)
   gint64 number = now_ns / MINUTE_NS;
   Minute *minute;
 
-  tps_mutex_lock (&slow->lock);
+  TPS_LOCK_SCOPE (&slow->lock);
   minute = find_minute (slow, number);
   if (minute != NULL)
     {
@@ -123,7 +123,6 @@ tps_slow_calls_add (TpsSlowCalls *slow, const TpsSlowCall *call, gint64 now_ns)
                                  memory_order_relaxed);
         }
     }
-  tps_mutex_unlock (&slow->lock);
 }
 
 static gint

@@ -60,9 +60,8 @@ tps_budget_new (TpsBudget *parent, const gchar *name, gsize max_bytes)
   budget->name = g_strdup (name);
   tps_budget_set_max (budget, max_bytes);
   budget->tree = parent != NULL ? parent->tree : tree_new ();
-  tps_mutex_lock (&budget->tree->lock);
+  TPS_LOCK_SCOPE (&budget->tree->lock);
   g_queue_push_tail (&budget->tree->budgets, budget);
-  tps_mutex_unlock (&budget->tree->lock);
   return budget;
 }
 
@@ -255,7 +254,7 @@ reclaim_for (Full full, gsize n_bytes)
   Tree *tree = full.budget->tree;
   gsize freed = 0;
 
-  tps_mutex_lock (&tree->lock);
+  TPS_LOCK_SCOPE (&tree->lock);
   for (guint i = 0; i < tree->reclaimers->len; i++)
     {
       const Reclaimer *reclaimer = &g_array_index (tree->reclaimers, Reclaimer, i);
@@ -264,7 +263,6 @@ reclaim_for (Full full, gsize n_bytes)
       if (missing > 0 && is_below (reclaimer->budget, full.budget))
         freed += reclaimer->reclaim (reclaimer->user_data, missing);
     }
-  tps_mutex_unlock (&tree->lock);
   return freed;
 }
 
@@ -399,10 +397,9 @@ tps_budget_add_reclaimer (TpsBudget *budget, TpsBudgetReclaim reclaim, gpointer 
 
   if (budget == NULL)
     return 0;
-  tps_mutex_lock (&budget->tree->lock);
+  TPS_LOCK_SCOPE (&budget->tree->lock);
   reclaimer.id = ++budget->tree->last_reclaimer;
   g_array_append_val (budget->tree->reclaimers, reclaimer);
-  tps_mutex_unlock (&budget->tree->lock);
   return reclaimer.id;
 }
 
@@ -413,12 +410,11 @@ tps_budget_remove_reclaimer (TpsBudget *budget, guint id)
 
   if (budget == NULL)
     return;
-  tps_mutex_lock (&budget->tree->lock);
+  TPS_LOCK_SCOPE (&budget->tree->lock);
   reclaimers = budget->tree->reclaimers;
   for (guint i = reclaimers->len; i > 0; i--)
     if (g_array_index (reclaimers, Reclaimer, i - 1).id == id)
       g_array_remove_index (reclaimers, i - 1);
-  tps_mutex_unlock (&budget->tree->lock);
 }
 
 gsize
@@ -430,7 +426,7 @@ tps_budget_reclaim (TpsBudget *budget, gsize n_bytes)
   if (budget == NULL)
     return 0;
   tree = budget->tree;
-  tps_mutex_lock (&tree->lock);
+  TPS_LOCK_SCOPE (&tree->lock);
   for (guint i = 0; i < tree->reclaimers->len && freed < n_bytes; i++)
     {
       const Reclaimer *reclaimer = &g_array_index (tree->reclaimers, Reclaimer, i);
@@ -438,7 +434,6 @@ tps_budget_reclaim (TpsBudget *budget, gsize n_bytes)
       if (is_below (reclaimer->budget, budget))
         freed += reclaimer->reclaim (reclaimer->user_data, n_bytes - freed);
     }
-  tps_mutex_unlock (&tree->lock);
   return freed;
 }
 
@@ -497,8 +492,7 @@ tps_budget_visit (TpsBudget *budget, TpsBudgetVisit visit, gpointer user_data)
 {
   if (budget == NULL)
     return;
-  tps_mutex_lock (&budget->tree->lock);
+  TPS_LOCK_SCOPE (&budget->tree->lock);
   for (GList *item = budget->tree->budgets.head; item != NULL; item = item->next)
     visit (item->data, user_data);
-  tps_mutex_unlock (&budget->tree->lock);
 }

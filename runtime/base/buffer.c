@@ -328,12 +328,11 @@ may_ask_source (TpsBufferPool *pool, gsize capacity)
 
   if (pool->source.alloc == NULL || capacity < pool->source.min_bytes)
     return FALSE;
-  tps_mutex_lock (&pool->lock);
+  TPS_LOCK_SCOPE (&pool->lock);
   may_ask = capacity < pool->refused_bytes && capacity <= pool->keep_bytes
             && pool->n_bytes_of_source <= pool->keep_bytes - capacity;
   if (may_ask)
     pool->n_bytes_of_source += capacity;
-  tps_mutex_unlock (&pool->lock);
   return may_ask;
 }
 
@@ -395,12 +394,8 @@ reuse (TpsBufferPool *pool, guint size_class)
 static TpsBuffer *
 find_kept (TpsBufferPool *pool, guint size_class)
 {
-  TpsBuffer *buffer;
-
-  tps_mutex_lock (&pool->lock);
-  buffer = reuse (pool, size_class);
-  tps_mutex_unlock (&pool->lock);
-  return buffer;
+  TPS_LOCK_SCOPE (&pool->lock);
+  return reuse (pool, size_class);
 }
 
 /* Allocates a buffer without a charge to the budget. */
@@ -415,9 +410,8 @@ allocate (TpsBufferPool *pool, guint size_class, GError **error)
     return tps_fail_null (error, TPS_ERROR_RESOURCE_EXHAUSTED,
                           "out of memory: a buffer of %" G_GSIZE_FORMAT " bytes",
                           class_capacity (size_class));
-  tps_mutex_lock (&pool->lock);
+  TPS_LOCK_SCOPE (&pool->lock);
   pool->n_bytes_out += buffer->capacity;
-  tps_mutex_unlock (&pool->lock);
   return buffer;
 }
 
@@ -519,12 +513,8 @@ tps_buffer_pool_try_get (TpsBufferPool *pool, gsize n_bytes)
 gsize
 tps_buffer_pool_get_n_bytes_out (TpsBufferPool *pool)
 {
-  gsize n_bytes;
-
-  tps_mutex_lock (&pool->lock);
-  n_bytes = pool->n_bytes_out;
-  tps_mutex_unlock (&pool->lock);
-  return n_bytes;
+  TPS_LOCK_SCOPE (&pool->lock);
+  return pool->n_bytes_out;
 }
 
 TpsBudget *
@@ -536,12 +526,8 @@ tps_buffer_pool_get_budget (TpsBufferPool *pool)
 gsize
 tps_buffer_pool_get_n_bytes_of_source (TpsBufferPool *pool)
 {
-  gsize n_bytes;
-
-  tps_mutex_lock (&pool->lock);
-  n_bytes = pool->n_bytes_of_source;
-  tps_mutex_unlock (&pool->lock);
-  return n_bytes;
+  TPS_LOCK_SCOPE (&pool->lock);
+  return pool->n_bytes_of_source;
 }
 
 gsize

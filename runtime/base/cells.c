@@ -206,12 +206,8 @@ provide_block (void)
 TpsCell
 tps_cell_block_new (void)
 {
-  TpsCell first;
-
-  tps_mutex_lock (&lock);
-  first = provide_block ();
-  tps_mutex_unlock (&lock);
-  return first;
+  TPS_LOCK_SCOPE (&lock);
+  return provide_block ();
 }
 
 /* Blocks that have been cut into single cells are never joined again. */
@@ -221,13 +217,12 @@ tps_cell_new (void)
   TpsCell cell = 0;
   TpsCell first;
 
-  tps_mutex_lock (&lock);
+  TPS_LOCK_SCOPE (&lock);
   if (!has_any (free_cells) && (first = provide_block ()) != 0)
     for (guint i = TPS_CELL_BLOCK; i > 0; i--)
       push (&free_cells, first + i - 1);
   if (has_any (free_cells))
     cell = pop (free_cells);
-  tps_mutex_unlock (&lock);
   return cell;
 }
 
@@ -251,10 +246,9 @@ tps_cell_free (TpsCell cell)
 {
   if (cell == 0)
     return;
-  tps_mutex_lock (&lock);
+  TPS_LOCK_SCOPE (&lock);
   clear_cells (cell, 1);
   push (&free_cells, cell);
-  tps_mutex_unlock (&lock);
 }
 
 void
@@ -262,8 +256,7 @@ tps_cell_block_free (TpsCell first)
 {
   if (first == 0)
     return;
-  tps_mutex_lock (&lock);
+  TPS_LOCK_SCOPE (&lock);
   clear_cells (first, TPS_CELL_BLOCK);
   push (&free_blocks, first);
-  tps_mutex_unlock (&lock);
 }

@@ -318,14 +318,10 @@ use_series (TpsCounters *counters, const TpsFamily *about, const gchar *value, c
 static gpointer
 use_number (TpsCounters *counters, const TpsFamily *about, const gchar *value, const gchar *value2)
 {
-  gpointer number;
-
   if (counters == NULL)
     return NULL;
-  tps_mutex_lock (&counters->lock);
-  number = get_number_of (use_series (counters, about, value, value2));
-  tps_mutex_unlock (&counters->lock);
-  return number;
+  TPS_LOCK_SCOPE (&counters->lock);
+  return get_number_of (use_series (counters, about, value, value2));
 }
 
 TpsCounter *
@@ -370,11 +366,10 @@ tps_counters_end_use (TpsCounters *counters, gconstpointer number)
 
   if (counters == NULL || number == NULL)
     return;
-  tps_mutex_lock (&counters->lock);
+  TPS_LOCK_SCOPE (&counters->lock);
   series = g_hash_table_lookup (counters->by_number, number);
   if (series != NULL)
     series_end_use (counters, series);
-  tps_mutex_unlock (&counters->lock);
 }
 
 void
@@ -460,10 +455,9 @@ tps_counters_add_collector (TpsCounters *counters, TpsCollect collect, gpointer 
 
   if (counters == NULL)
     return 0;
-  tps_mutex_lock (&counters->call_lock);
+  TPS_LOCK_SCOPE (&counters->call_lock);
   collector.id = ++counters->last_collector;
   g_array_append_val (counters->collectors, collector);
-  tps_mutex_unlock (&counters->call_lock);
   return collector.id;
 }
 
@@ -472,14 +466,13 @@ tps_counters_remove_collector (TpsCounters *counters, guint id)
 {
   if (counters == NULL)
     return;
-  tps_mutex_lock (&counters->call_lock);
+  TPS_LOCK_SCOPE (&counters->call_lock);
   for (guint i = 0; i < counters->collectors->len; i++)
     if (g_array_index (counters->collectors, TpsCollector, i).id == id)
       {
         g_array_remove_index (counters->collectors, i);
         break;
       }
-  tps_mutex_unlock (&counters->call_lock);
 }
 
 static TpsFamilyReading *
@@ -518,7 +511,7 @@ get_number (TpsSeries *series)
 static void
 take_uses (TpsReading *reading, const TpsNumberFamily *family)
 {
-  tps_mutex_lock (&reading->counters->lock);
+  TPS_LOCK_SCOPE (&reading->counters->lock);
   for (guint i = 0; i < family->series->len; i++)
     {
       TpsSeries *series = family->series->pdata[i];
@@ -526,7 +519,6 @@ take_uses (TpsReading *reading, const TpsNumberFamily *family)
       series->n_uses++;
       g_ptr_array_add (reading->series, series);
     }
-  tps_mutex_unlock (&reading->counters->lock);
 }
 
 static void
@@ -558,10 +550,9 @@ copy_families (TpsCounters *counters)
 {
   GPtrArray *families = g_ptr_array_new ();
 
-  tps_mutex_lock (&counters->lock);
+  TPS_LOCK_SCOPE (&counters->lock);
   for (guint i = 0; i < counters->families->len; i++)
     g_ptr_array_add (families, counters->families->pdata[i]);
-  tps_mutex_unlock (&counters->lock);
   return families;
 }
 

@@ -258,7 +258,7 @@ draw (TpsFaultPlan *plan, TpsFaultPoint point, const gchar *name)
 {
   TpsFault fault = { TPS_FAULT_NONE, 0 };
 
-  tps_mutex_lock (&plan->lock);
+  TPS_LOCK_SCOPE (&plan->lock);
   for (guint i = 0; i < plan->rules->len && fault.action == TPS_FAULT_NONE; i++)
     {
       Rule *rule = &g_array_index (plan->rules, Rule, i);
@@ -266,7 +266,6 @@ draw (TpsFaultPlan *plan, TpsFaultPoint point, const gchar *name)
       if (applies (plan, rule, point, name))
         fault = (TpsFault) { rule->action, rule->delay_ns };
     }
-  tps_mutex_unlock (&plan->lock);
   return fault;
 }
 

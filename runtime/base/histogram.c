@@ -127,9 +127,8 @@ tps_histogram_add_exemplar (TpsHistogram *histogram, const TpsExemplar *exemplar
   if (histogram == NULL)
     return;
   exemplars = provide_exemplars (histogram);
-  tps_mutex_lock (&exemplars->lock);
+  TPS_LOCK_SCOPE (&exemplars->lock);
   exemplars->of_octaves[octave] = *exemplar;
-  tps_mutex_unlock (&exemplars->lock);
 }
 
 gboolean
@@ -141,7 +140,7 @@ tps_histogram_find_exemplar (const TpsHistogram *histogram, gdouble above_s, gdo
 
   if (exemplars == NULL)
     return FALSE;
-  tps_mutex_lock (&exemplars->lock);
+  TPS_LOCK_SCOPE (&exemplars->lock);
   for (guint i = 0; i < TPS_HISTOGRAM_OCTAVES; i++)
     {
       const TpsExemplar *one = &exemplars->of_octaves[i];
@@ -153,7 +152,6 @@ tps_histogram_find_exemplar (const TpsHistogram *histogram, gdouble above_s, gdo
       *exemplar = *one;
       has_any = TRUE;
     }
-  tps_mutex_unlock (&exemplars->lock);
   return has_any;
 }
 

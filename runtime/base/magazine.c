@@ -45,12 +45,11 @@ enter_list (TpsMagazine *magazine, TpsDepot *depot)
 static void
 refill (TpsMagazine *magazine, TpsDepot *depot)
 {
-  tps_mutex_lock (&depot->lock);
+  TPS_LOCK_SCOPE (&depot->lock);
   magazine->n_objects = MIN (depot->n_objects, HALF);
   depot->n_objects -= magazine->n_objects;
   memcpy (magazine->objects, depot->objects + depot->n_objects,
           magazine->n_objects * sizeof magazine->objects[0]);
-  tps_mutex_unlock (&depot->lock);
 }
 
 /* Makes room: moves half a magazine to the depot, the objects that were put in first. Objects that

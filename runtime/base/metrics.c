@@ -335,11 +335,10 @@ tps_metrics_record (TpsMetrics *metrics, const gchar *type, const gchar *name, g
   Type *of_type;
   Series *series;
 
-  tps_mutex_lock (&metrics->lock);
+  TPS_LOCK_SCOPE (&metrics->lock);
   of_type = ensure_type (metrics, type);
   series = ensure_series (of_type, name);
   finish_sample (metrics, series, append_sample (of_type, series, NULL), elapsed_ms);
-  tps_mutex_unlock (&metrics->lock);
 }
 
 TpsCounters *
@@ -351,13 +350,12 @@ tps_metrics_get_counters (TpsMetrics *metrics)
 void
 tps_metrics_clear (TpsMetrics *metrics)
 {
-  tps_mutex_lock (&metrics->lock);
+  TPS_LOCK_SCOPE (&metrics->lock);
   g_hash_table_remove_all (metrics->types_by_name);
   g_ptr_array_set_size (metrics->types, 0);
   drop_kept (metrics);
   metrics->n_changes++;
   metrics->n_clears++;
-  tps_mutex_unlock (&metrics->lock);
 }
 
 /* Returns a summary without statistics. Its samples are all samples in the ring; unfinished ones
@@ -488,10 +486,9 @@ tps_metrics_get_summary_bytes (TpsMetrics *metrics)
 {
   gsize n_bytes = 0;
 
-  tps_mutex_lock (&metrics->lock);
+  TPS_LOCK_SCOPE (&metrics->lock);
   for (guint i = 0; i < metrics->types->len; i++)
     n_bytes += get_series_bytes (metrics->types->pdata[i]);
-  tps_mutex_unlock (&metrics->lock);
   return n_bytes;
 }
 

@@ -14,11 +14,10 @@ tps_outcome_init (TpsOutcome *outcome)
 void
 tps_outcome_set (TpsOutcome *outcome, const GError *error)
 {
-  tps_mutex_lock (&outcome->lock);
+  TPS_LOCK_SCOPE (&outcome->lock);
   outcome->error = error != NULL ? g_error_copy (error) : NULL;
   outcome->is_set = TRUE;
   tps_cond_signal (&outcome->changed);
-  tps_mutex_unlock (&outcome->lock);
 }
 
 gboolean

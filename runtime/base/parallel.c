@@ -96,10 +96,9 @@ take_part (Run *run)
   if (part >= run->n_parts)
     return FALSE;
   run->func (run->user_data, part);
-  tps_mutex_lock (&run->lock);
+  TPS_LOCK_SCOPE (&run->lock);
   if (++run->n_done == run->n_parts)
     tps_cond_signal (&run->all_done);
-  tps_mutex_unlock (&run->lock);
   return TRUE;
 }
 

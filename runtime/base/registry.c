@@ -47,11 +47,10 @@ tps_registry_find (TpsRegistry *registry, const gchar *name, GError **error)
 void
 tps_registry_add (TpsRegistry *registry, gconstpointer entry)
 {
-  tps_mutex_lock (&registry->lock);
+  TPS_LOCK_SCOPE (&registry->lock);
   if (registry->added == NULL)
     registry->added = g_ptr_array_new ();
   g_ptr_array_add (registry->added, (gpointer) (guintptr) entry);
-  tps_mutex_unlock (&registry->lock);
 }
 
 /* Appends a name, unless the list contains it already. */

@@ -57,6 +57,24 @@ tps_mutex_unlock (TpsMutex *mutex)
   tps_sync_check (pthread_mutex_unlock (mutex));
 }
 
+static inline TpsMutex *
+tps_mutex_lock_for_scope (TpsMutex *mutex)
+{
+  tps_mutex_lock (mutex);
+  return mutex;
+}
+
+static inline void
+tps_mutex_unlock_scope (TpsMutex **mutex)
+{
+  tps_mutex_unlock (*mutex);
+}
+
+/* Locks a mutex until the end of the block, before objects that were declared earlier are freed. */
+#define TPS_LOCK_SCOPE(mutex)                                            \
+  __attribute__ ((cleanup (tps_mutex_unlock_scope))) TpsMutex *G_PASTE ( \
+      locked_, __LINE__) = tps_mutex_lock_for_scope (mutex)
+
 /* A lock for any number of readers or one writer. */
 typedef pthread_rwlock_t TpsRwLock;
 

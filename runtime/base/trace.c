@@ -208,14 +208,13 @@ set_levels (TpsTraceLevels *new_levels)
 {
   guint next;
 
-  tps_mutex_lock (&levels_lock);
+  TPS_LOCK_SCOPE (&levels_lock);
   g_clear_pointer (&current_levels, tps_trace_levels_free);
   current_levels = new_levels;
   next = (atomic_load_explicit (&generation, memory_order_relaxed) + 1) & (G_MAXUINT >> LIMIT_BITS);
   atomic_store_explicit (&generation, MAX (next, 1), memory_order_relaxed);
   atomic_store_explicit (&max_level, (gint) tps_trace_levels_get_max (current_levels),
                          memory_order_relaxed);
-  tps_mutex_unlock (&levels_lock);
 }
 
 void
@@ -237,13 +236,9 @@ tps_trace_set_levels (const gchar *text, GError **error)
 gchar *
 tps_trace_dup_levels (void)
 {
-  gchar *text;
-
-  tps_mutex_lock (&levels_lock);
-  text = current_levels != NULL ? tps_trace_levels_to_text (current_levels)
+  TPS_LOCK_SCOPE (&levels_lock);
+  return current_levels != NULL ? tps_trace_levels_to_text (current_levels)
                                 : g_strdup (tps_trace_level_name (TPS_TRACE_WARNING));
-  tps_mutex_unlock (&levels_lock);
-  return text;
 }
 
 /* Finds the level of the event's area and keeps it in the event until the levels change. */
@@ -252,12 +247,11 @@ find_limit (TpsTraceEvent *event)
 {
   guint limit;
 
-  tps_mutex_lock (&levels_lock);
+  TPS_LOCK_SCOPE (&levels_lock);
   limit = current_levels != NULL ? tps_trace_levels_find (current_levels, event->file)
                                  : TPS_TRACE_WARNING;
   limit |= atomic_load_explicit (&generation, memory_order_relaxed) << LIMIT_BITS;
   __atomic_store_n (&event->limit, limit, __ATOMIC_RELAXED);
-  tps_mutex_unlock (&levels_lock);
   return limit;
 }
 
@@ -314,10 +308,9 @@ take_token (TpsTraceEvent *event, gint64 now_ns)
 static void
 write_record (TpsTraceRecord *record)
 {
-  tps_mutex_lock (&sink_lock);
+  TPS_LOCK_SCOPE (&sink_lock);
   record->sequence = ++n_sunk;
   sink (record, sink_data);
-  tps_mutex_unlock (&sink_lock);
 }
 
 static void
@@ -339,10 +332,9 @@ write_dropped (guint64 n)
 void
 tps_trace_set_sink (TpsTraceSink new_sink, gpointer user_data)
 {
-  tps_mutex_lock (&sink_lock);
+  TPS_LOCK_SCOPE (&sink_lock);
   sink = new_sink != NULL ? new_sink : tps_trace_glib_sink;
   sink_data = user_data;
-  tps_mutex_unlock (&sink_lock);
 }
 
 static void
@@ -512,12 +504,11 @@ tps_trace_flush (gint64 deadline_ns)
   guint64 until;
 
   pthread_once (&once, init_conds);
-  tps_mutex_lock (&queue_lock);
+  TPS_LOCK_SCOPE (&queue_lock);
   until = n_accepted;
   while (n_written < until && in_time)
     in_time = tps_cond_wait_until (&queue_written, &queue_lock, deadline_ns);
   in_time = n_written >= until;
-  tps_mutex_unlock (&queue_lock);
   return in_time;
 }
 

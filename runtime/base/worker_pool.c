@@ -175,14 +175,13 @@ timers_add (TpsTimers *timers, gint64 deadline_ns, TpsTimerFunc func, gpointer u
   guint64 id;
 
   *timer = (Timer) { .deadline_ns = deadline_ns, .func = func, .user_data = user_data };
-  tps_mutex_lock (&timers->lock);
+  TPS_LOCK_SCOPE (&timers->lock);
   id = timer->id = ++timers->last_id;
   g_tree_insert (timers->timers, timer, timer);
   g_hash_table_insert (timers->by_id, &timer->id, timer);
   /* The timer thread must not sleep beyond the new deadline. */
   if (earliest_timer (timers) == timer)
     tps_cond_signal (&timers->clock);
-  tps_mutex_unlock (&timers->lock);
   return id;
 }
 
@@ -193,11 +192,10 @@ timers_cancel (TpsTimers *timers, guint64 id)
 {
   Timer *timer;
 
-  tps_mutex_lock (&timers->lock);
+  TPS_LOCK_SCOPE (&timers->lock);
   timer = g_hash_table_lookup (timers->by_id, &id);
   if (timer != NULL)
     take_timer (timers, timer);
-  tps_mutex_unlock (&timers->lock);
   return timer != NULL;
 }
 
@@ -570,7 +568,7 @@ run_worker (void *user_data)
   TpsWorkerPool *pool = user_data;
 
   current_pool = pool;
-  tps_mutex_lock (&pool->lock);
+  TPS_LOCK_SCOPE (&pool->lock);
   for (;;)
     {
       TpsLaneJobs *lane = job_lane_find (pool);
@@ -586,7 +584,6 @@ run_worker (void *user_data)
       tps_cond_wait (&pool->work, &pool->lock);
       pool->n_idle--;
     }
-  tps_mutex_unlock (&pool->lock);
   return NULL;
 }
 
@@ -674,12 +671,11 @@ tps_worker_pool_free (TpsWorkerPool *pool)
 void
 tps_worker_pool_settle (TpsWorkerPool *pool)
 {
-  tps_mutex_lock (&pool->lock);
+  TPS_LOCK_SCOPE (&pool->lock);
   pool->n_settling++;
   while (!is_settled (pool))
     tps_cond_wait (&pool->settled, &pool->lock);
   pool->n_settling--;
-  tps_mutex_unlock (&pool->lock);
 }
 
 guint
@@ -693,9 +689,8 @@ tps_worker_pool_get_n_queued (TpsWorkerPool *pool, TpsLane lane)
 {
   guint n_queued;
 
-  tps_mutex_lock (&pool->lock);
+  TPS_LOCK_SCOPE (&pool->lock);
   n_queued = pool->lanes[lane].n_queued;
-  tps_mutex_unlock (&pool->lock);
   return n_queued;
 }
 
@@ -704,10 +699,9 @@ submit (TpsWorkerPool *pool, TpsLane lane, TpsJobFunc func, gpointer user_data)
 {
   TpsJob *job = job_new (func, NULL, user_data);
 
-  tps_mutex_lock (&pool->lock);
+  TPS_LOCK_SCOPE (&pool->lock);
   count_job (&pool->n_submitted);
   job_lane_push_own (pool, lane, job);
-  tps_mutex_unlock (&pool->lock);
 }
 
 void
@@ -736,13 +730,12 @@ tps_job_queue_submit (TpsJobQueue *queue, TpsJobFunc func, TpsJobFunc cancel, gp
 {
   TpsJob *job = job_new (func, cancel, user_data);
 
-  tps_mutex_lock (&queue->pool->lock);
+  TPS_LOCK_SCOPE (&queue->pool->lock);
   count_job (&queue->pool->n_submitted);
   if (queue->cancelled && cancel != NULL)
     push_cancellation (queue, job);
   else
     job_lane_push (queue, job);
-  tps_mutex_unlock (&queue->pool->lock);
 }
 
 /* A queue that is in a ring stays there until its next turn, even if it has no jobs left. */
@@ -751,7 +744,7 @@ tps_job_queue_cancel (TpsJobQueue *queue)
 {
   TpsJob *job;
 
-  tps_mutex_lock (&queue->pool->lock);
+  TPS_LOCK_SCOPE (&queue->pool->lock);
   queue->cancelled = TRUE;
   job = queue->jobs.first;
   job_list_init (&queue->jobs);
@@ -766,7 +759,6 @@ tps_job_queue_cancel (TpsJobQueue *queue)
       queue->pool->lanes[queue->lane].n_queued--;
       push_cancellation (queue, job);
     }
-  tps_mutex_unlock (&queue->pool->lock);
 }
 
 guint64

@@ -46,14 +46,10 @@ tps_pinned_pool_new (TpsDevice *device, TpsBudget *budget, TpsBudget *kept, gsiz
 static gboolean
 free_idle (TpsIdleMemory *idle, guint n_frees)
 {
-  gboolean was_freed;
-
-  tps_mutex_lock (&idle->lock);
+  TPS_LOCK_SCOPE (&idle->lock);
   if (idle->free_all (idle->user_data))
     idle->n_frees++;
-  was_freed = idle->n_frees != n_frees;
-  tps_mutex_unlock (&idle->lock);
-  return was_freed;
+  return idle->n_frees != n_frees;
 }
 
 void
@@ -75,9 +71,8 @@ count_frees (TpsIdleMemory *idle)
 {
   guint n_frees;
 
-  tps_mutex_lock (&idle->lock);
+  TPS_LOCK_SCOPE (&idle->lock);
   n_frees = idle->n_frees;
-  tps_mutex_unlock (&idle->lock);
   return n_frees;
 }
 
@@ -121,12 +116,8 @@ find_kept (TpsDevice *device)
 static TpsBufferPool *
 get_host_pool (TpsDevice *device)
 {
-  TpsBufferPool *pool;
-
-  tps_mutex_lock (&lock);
-  pool = find_kept (device)->host;
-  tps_mutex_unlock (&lock);
-  return pool;
+  TPS_LOCK_SCOPE (&lock);
+  return find_kept (device)->host;
 }
 
 static TpsStream *
@@ -157,10 +148,9 @@ put_back (TpsStream *stream, GError **error)
       ops->stream_free (stream);
       return FALSE;
     }
-  tps_mutex_lock (&lock);
+  TPS_LOCK_SCOPE (&lock);
   kept = find_kept (stream->device);
   kept->streams = g_slist_prepend (kept->streams, stream);
-  tps_mutex_unlock (&lock);
   return TRUE;
 }
 

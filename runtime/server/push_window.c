@@ -964,11 +964,10 @@ tps_push_window_new (const TpsPushWindowOptions *options)
 void
 tps_push_window_get_size (TpsPushWindow *window, TpsPushWindowSize *size)
 {
-  tps_mutex_lock (&window->lock);
+  TPS_LOCK_SCOPE (&window->lock);
   *size = (TpsPushWindowSize) { .n_clients = window->n_windows,
                                 .n_pushes = window->n_remembered,
                                 .n_floors = window->slots->len - window->n_windows };
-  tps_mutex_unlock (&window->lock);
 }
 
 void
@@ -992,7 +991,7 @@ tps_push_window_forget (TpsPushWindow *window, const gchar *tenant, gint64 idle_
   Share *share;
   guint n = 0;
 
-  tps_mutex_lock (&window->lock);
+  TPS_LOCK_SCOPE (&window->lock);
   share = g_hash_table_lookup (window->shares, tenant != NULL ? tenant : "");
   if (share != NULL)
     {
@@ -1001,7 +1000,6 @@ tps_push_window_forget (TpsPushWindow *window, const gchar *tenant, gint64 idle_
       forget_idle (window, &share->windows, idle_ns, TRUE);
       n -= share->n_clients;
     }
-  tps_mutex_unlock (&window->lock);
   return n;
 }
 
@@ -1013,13 +1011,12 @@ tps_push_window_begin (TpsPushWindow *window, const TpsPushRequest *request, gin
   TpsPushVerdict verdict = TPS_PUSH_REFUSED;
   Client *client;
 
-  tps_mutex_lock (&window->lock);
+  TPS_LOCK_SCOPE (&window->lock);
   client = find_client (window, &name);
   if (client == NULL)
     client = add_unknown (window, &name, request, FALSE, error);
   if (client != NULL)
     verdict = begin_known (window, client, request, answer, error);
-  tps_mutex_unlock (&window->lock);
   return verdict;
 }
 
@@ -1038,11 +1035,10 @@ tps_push_window_set_digest (TpsPushWindow *window, const gchar *client, gint64 s
 {
   Running *running;
 
-  tps_mutex_lock (&window->lock);
+  TPS_LOCK_SCOPE (&window->lock);
   running = *find_running (get_client (window, client), sequence);
   running->has_digest = TRUE;
   running->digest = *digest;
-  tps_mutex_unlock (&window->lock);
 }
 
 void
@@ -1108,7 +1104,7 @@ tps_push_window_replay (TpsPushWindow *window, const TpsPushRequest *request, gi
   gint64 unused;
 
   known.incarnation = lsn;
-  tps_mutex_lock (&window->lock);
+  TPS_LOCK_SCOPE (&window->lock);
   advance_clock (window, time_ms);
   client = find_client (window, &name);
   if (client == NULL)
@@ -1125,7 +1121,6 @@ tps_push_window_replay (TpsPushWindow *window, const TpsPushRequest *request, gi
           link_client (client);
         }
     }
-  tps_mutex_unlock (&window->lock);
   return ok;
 }
 
@@ -1163,9 +1158,8 @@ append_client (const Client *client, gint64 now_ns, GByteArray *records)
 void
 tps_push_export_begin (TpsPushWindow *window)
 {
-  tps_mutex_lock (&window->lock);
+  TPS_LOCK_SCOPE (&window->lock);
   window->n_exported = 0;
-  tps_mutex_unlock (&window->lock);
 }
 
 gboolean
@@ -1174,7 +1168,7 @@ tps_push_export_some (TpsPushWindow *window, GByteArray *records)
   guint before = records->len;
   gint64 now_ns;
 
-  tps_mutex_lock (&window->lock);
+  TPS_LOCK_SCOPE (&window->lock);
   now_ns = get_now (window);
   while (records->len - before < TPS_PUSH_EXPORT_BYTES && window->n_exported < window->slots->len)
     {
@@ -1183,7 +1177,6 @@ tps_push_export_some (TpsPushWindow *window, GByteArray *records)
       if (is_needed (client))
         append_client (client, now_ns, records);
     }
-  tps_mutex_unlock (&window->lock);
   return records->len > before;
 }
 
@@ -1304,7 +1297,7 @@ tps_push_export_read (TpsPushWindow *window, const guint8 *records, gsize n_byte
   Head head;
 
   *n_used = 0;
-  tps_mutex_lock (&window->lock);
+  TPS_LOCK_SCOPE (&window->lock);
   while (ok && n_bytes - *n_used >= sizeof head)
     {
       memcpy (&head, records + *n_used, sizeof head);
@@ -1314,7 +1307,6 @@ tps_push_export_read (TpsPushWindow *window, const guint8 *records, gsize n_byte
       if (ok)
         *n_used += head.n_bytes;
     }
-  tps_mutex_unlock (&window->lock);
   return ok;
 }
 
@@ -1333,7 +1325,7 @@ tps_push_export_end_read (TpsPushWindow *window)
   GHashTableIter shares;
   gpointer share;
 
-  tps_mutex_lock (&window->lock);
+  TPS_LOCK_SCOPE (&window->lock);
   g_hash_table_iter_init (&shares, window->shares);
   while (g_hash_table_iter_next (&shares, NULL, &share))
     g_queue_sort (&((Share *) share)->windows, compare_heard, NULL);
@@ -1343,5 +1335,4 @@ tps_push_export_end_read (TpsPushWindow *window)
   g_hash_table_iter_init (&shares, window->shares);
   while (g_hash_table_iter_next (&shares, NULL, &share))
     g_queue_sort (&((Share *) share)->floors, compare_heard, NULL);
-  tps_mutex_unlock (&window->lock);
 }

@@ -298,7 +298,7 @@ tps_ordered_release (TpsOrdered *ordered, const GError *error)
 
   /* This may free `ordered`, whose fields have therefore already been read. */
   end (ordered, error);
-  tps_mutex_lock (&sequencer->lock);
+  TPS_LOCK_SCOPE (&sequencer->lock);
   has_ended = sequencer->has_ended;
   has_ended[(gsize) lsn & sequencer->ended_mask] = TRUE;
   while (sequencer->ended_lsn < sequencer->last_lsn
@@ -306,7 +306,6 @@ tps_ordered_release (TpsOrdered *ordered, const GError *error)
     has_ended[(gsize) ++sequencer->ended_lsn & sequencer->ended_mask] = FALSE;
   if (sequencer->has_waiters)
     tps_cond_broadcast (&sequencer->ended);
-  tps_mutex_unlock (&sequencer->lock);
 }
 
 static void observe_handed_over (gpointer sequencer);
@@ -342,9 +341,8 @@ observe_handed_over (gpointer user_data)
 {
   TpsSequencer *sequencer = user_data;
 
-  tps_mutex_lock (&sequencer->lock);
+  TPS_LOCK_SCOPE (&sequencer->lock);
   observe (sequencer);
-  tps_mutex_unlock (&sequencer->lock);
 }
 
 /* From the moment at which a command is complete, the observer owns it, and a different thread may
@@ -357,14 +355,13 @@ tps_sequencer_finish (TpsSequencer *sequencer, TpsOrdered *ordered)
       end (ordered, NULL);
       return;
     }
-  tps_mutex_lock (&sequencer->lock);
+  TPS_LOCK_SCOPE (&sequencer->lock);
   ordered->is_complete = TRUE;
   if (!sequencer->is_observing)
     {
       sequencer->is_observing = TRUE;
       observe (sequencer);
     }
-  tps_mutex_unlock (&sequencer->lock);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -420,12 +417,8 @@ is_for_batch (const TpsSequencer *sequencer, const Batch *batch, const TpsOrdere
 static TpsOrdered *
 end_turn (TpsSequencer *sequencer, TpsOrdered *ordered)
 {
-  TpsOrdered *ready;
-
-  tps_mutex_lock (&sequencer->lock);
-  ready = leave_turns (sequencer, ordered);
-  tps_mutex_unlock (&sequencer->lock);
-  return ready;
+  TPS_LOCK_SCOPE (&sequencer->lock);
+  return leave_turns (sequencer, ordered);
 }
 
 /* Marks the command as running. A later command may then run at the same time. */
@@ -434,9 +427,8 @@ begin (TpsSequencer *sequencer, TpsOrdered *ordered)
 {
   if (!ordered->may_follow || ordered->closed != NULL)
     return;
-  tps_mutex_lock (&sequencer->lock);
+  TPS_LOCK_SCOPE (&sequencer->lock);
   ordered->has_begun = TRUE;
-  tps_mutex_unlock (&sequencer->lock);
 }
 
 /* Runs `first`, whose turns have all come. Commands that become ready meanwhile run in the loop of
@@ -496,12 +488,11 @@ tps_sequencer_admit (TpsSequencer *sequencer, TpsOrdered *ordered, TpsTurnQueue 
 {
   gint64 lsn;
 
-  tps_mutex_lock (&sequencer->lock);
+  TPS_LOCK_SCOPE (&sequencer->lock);
   number (sequencer, ordered);
   lsn = ordered->command->lsn;
   if (closes != NULL)
     closes->is_closed = TRUE;
-  tps_mutex_unlock (&sequencer->lock);
   return lsn;
 }
 
@@ -544,46 +535,33 @@ tps_sequencer_may_admit (TpsSequencer *sequencer, gsize n_bytes, GError **error)
 void
 tps_sequencer_set_lsn (TpsSequencer *sequencer, gint64 lsn)
 {
-  tps_mutex_lock (&sequencer->lock);
+  TPS_LOCK_SCOPE (&sequencer->lock);
   sequencer->last_lsn = lsn;
   sequencer->ended_lsn = lsn;
-  tps_mutex_unlock (&sequencer->lock);
 }
 
 gint64
 tps_sequencer_get_lsn (TpsSequencer *sequencer)
 {
-  gint64 lsn;
-
-  tps_mutex_lock (&sequencer->lock);
-  lsn = sequencer->last_lsn;
-  tps_mutex_unlock (&sequencer->lock);
-  return lsn;
+  TPS_LOCK_SCOPE (&sequencer->lock);
+  return sequencer->last_lsn;
 }
 
 gint64
 tps_sequencer_get_ended_lsn (TpsSequencer *sequencer)
 {
-  gint64 lsn;
-
-  tps_mutex_lock (&sequencer->lock);
-  lsn = sequencer->ended_lsn;
-  tps_mutex_unlock (&sequencer->lock);
-  return lsn;
+  TPS_LOCK_SCOPE (&sequencer->lock);
+  return sequencer->ended_lsn;
 }
 
 gboolean
 tps_sequencer_wait_ended (TpsSequencer *sequencer, gint64 lsn, gint64 deadline_ns)
 {
-  gboolean has_ended;
-
-  tps_mutex_lock (&sequencer->lock);
+  TPS_LOCK_SCOPE (&sequencer->lock);
   sequencer->has_waiters = TRUE;
   while (sequencer->ended_lsn < lsn
          && tps_cond_wait_until (&sequencer->ended, &sequencer->lock, deadline_ns))
     ;
   sequencer->has_waiters = FALSE;
-  has_ended = sequencer->ended_lsn >= lsn;
-  tps_mutex_unlock (&sequencer->lock);
-  return has_ended;
+  return sequencer->ended_lsn >= lsn;
 }

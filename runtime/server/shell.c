@@ -36,9 +36,8 @@ end_locked (TpsShell *shell)
 void
 tps_shell_end (TpsShell *shell)
 {
-  tps_mutex_lock (&shell->lock);
+  TPS_LOCK_SCOPE (&shell->lock);
   end_locked (shell);
-  tps_mutex_unlock (&shell->lock);
 }
 
 /* ---- timer ----------------------------------------------------------------------------------- */
@@ -95,8 +94,7 @@ tps_shell_shut_down (TpsShell *shell)
 void
 tps_shell_drain (TpsShell *shell)
 {
-  tps_mutex_lock (&shell->lock);
+  TPS_LOCK_SCOPE (&shell->lock);
   while (shell->n_pending > 0)
     tps_cond_wait (&shell->idle, &shell->lock);
-  tps_mutex_unlock (&shell->lock);
 }

@@ -113,9 +113,8 @@ tps_remote_tables_free (TpsRemoteTables *tables)
 static void
 add_table (TpsRemoteTables *tables, TpsPlacedTable *table)
 {
-  tps_mutex_lock (&tables->lock);
+  TPS_LOCK_SCOPE (&tables->lock);
   g_hash_table_replace (tables->tables, table->spec.name, table); /* the value owns the key */
-  tps_mutex_unlock (&tables->lock);
 }
 
 /* Removes the table from the known tables, unless its name belongs to a different table by now. */
@@ -136,12 +135,8 @@ find_locked (TpsRemoteTables *tables, const gchar *name, GError **error)
 static TpsPlacedTable *
 find_table (TpsRemoteTables *tables, const gchar *name, GError **error)
 {
-  TpsPlacedTable *table;
-
-  tps_mutex_lock (&tables->lock);
-  table = find_locked (tables, name, error);
-  tps_mutex_unlock (&tables->lock);
-  return table;
+  TPS_LOCK_SCOPE (&tables->lock);
+  return find_locked (tables, name, error);
 }
 
 /* ---- requests that wait --------------------------------------------------------------------- */
@@ -504,10 +499,9 @@ tps_remote_tables_drop (TpsRemoteTables *tables, const gchar *name, gint64 deadl
       g_clear_error (&batch->errors[i]);
   if (!batch_propagate (batch, error))
     return FALSE;
-  tps_mutex_lock (&tables->lock);
+  TPS_LOCK_SCOPE (&tables->lock);
   if (g_hash_table_lookup (tables->tables, table->spec.name) == table)
     g_hash_table_remove (tables->tables, table->spec.name);
-  tps_mutex_unlock (&tables->lock);
   return TRUE;
 }
 

@@ -85,18 +85,16 @@ tps_servers_clear (TpsServers *servers)
 static void
 begin_call (TpsServers *servers)
 {
-  tps_mutex_lock (&servers->lock);
+  TPS_LOCK_SCOPE (&servers->lock);
   servers->n_calls++;
-  tps_mutex_unlock (&servers->lock);
 }
 
 static void
 end_call (TpsServers *servers)
 {
-  tps_mutex_lock (&servers->lock);
+  TPS_LOCK_SCOPE (&servers->lock);
   if (--servers->n_calls == 0)
     tps_cond_broadcast (&servers->idle);
-  tps_mutex_unlock (&servers->lock);
 }
 
 /* -- requests -- */

@@ -399,21 +399,16 @@ tps_tls_get_expiry_s (TpsTls *tls)
 {
   gint64 expiry_s;
 
-  tps_mutex_lock (&tls->lock);
+  TPS_LOCK_SCOPE (&tls->lock);
   expiry_s = tls->expiry_s;
-  tps_mutex_unlock (&tls->lock);
   return expiry_s;
 }
 
 SSL *
 tps_tls_new_connection (TpsTls *tls)
 {
-  SSL *ssl;
-
-  tps_mutex_lock (&tls->lock);
-  ssl = SSL_new (tls->context);
-  tps_mutex_unlock (&tls->lock);
-  return ssl;
+  TPS_LOCK_SCOPE (&tls->lock);
+  return SSL_new (tls->context);
 }
 
 gboolean

@@ -265,7 +265,7 @@ read_record (TlsChannel *channel, guint8 *dest, gsize n_bytes, gsize *n_read)
   int rc;
 
   *n_read = 0;
-  tps_mutex_lock (&channel->lock);
+  TPS_LOCK_SCOPE (&channel->lock);
   if (channel->is_broken)
     step = channel->socket.has_ended ? STEP_ENDED : fail (channel, "an earlier failure");
   else
@@ -279,7 +279,6 @@ read_record (TlsChannel *channel, guint8 *dest, gsize n_bytes, gsize *n_read)
       if (rc != 1)
         step = judge (channel, rc);
     }
-  tps_mutex_unlock (&channel->lock);
   return step;
 }
 
@@ -291,7 +290,7 @@ write_record (TlsChannel *channel, const guint8 *bytes, gsize n_bytes, gboolean 
   int rc;
 
   *n_written = 0;
-  tps_mutex_lock (&channel->lock);
+  TPS_LOCK_SCOPE (&channel->lock);
   if (channel->is_broken)
     step = fail (channel, "an earlier failure");
   else
@@ -307,7 +306,6 @@ write_record (TlsChannel *channel, const guint8 *bytes, gsize n_bytes, gboolean 
           socket_flush (SSL_get_wbio (channel->ssl)); /* sends the earlier records */
         }
     }
-  tps_mutex_unlock (&channel->lock);
   return step;
 }
 
@@ -317,12 +315,8 @@ write_record (TlsChannel *channel, const guint8 *bytes, gsize n_bytes, gboolean 
 static gboolean
 has_pending (TlsChannel *channel)
 {
-  gboolean pending;
-
-  tps_mutex_lock (&channel->lock);
-  pending = !channel->is_broken && SSL_has_pending (channel->ssl) == 1;
-  tps_mutex_unlock (&channel->lock);
-  return pending;
+  TPS_LOCK_SCOPE (&channel->lock);
+  return !channel->is_broken && SSL_has_pending (channel->ssl) == 1;
 }
 
 static Step
@@ -594,7 +588,7 @@ shake_hands (TpsNetChannel *base, gint fd, GError **error)
   TpsHandshake result = TPS_HANDSHAKE_FAILED;
   BIO *bio;
 
-  tps_mutex_lock (&channel->lock);
+  TPS_LOCK_SCOPE (&channel->lock);
   if (SSL_get_rbio (channel->ssl) == NULL && (bio = socket_new_bio (&channel->socket, fd)) != NULL)
     SSL_set_bio (channel->ssl, bio, bio);
   if (SSL_get_rbio (channel->ssl) != NULL)
@@ -613,7 +607,6 @@ shake_hands (TpsNetChannel *base, gint fd, GError **error)
     }
   else if (result == TPS_HANDSHAKE_FAILED)
     count_end (channel, channel->counts.failed);
-  tps_mutex_unlock (&channel->lock);
   return result;
 }
 
@@ -623,9 +616,8 @@ get_failure (TpsNetChannel *base)
   TlsChannel *channel = (TlsChannel *) base;
   const gchar *failure;
 
-  tps_mutex_lock (&channel->lock);
+  TPS_LOCK_SCOPE (&channel->lock);
   failure = channel->failure;
-  tps_mutex_unlock (&channel->lock);
   return failure;
 }
 

@@ -133,9 +133,8 @@ shut_down (gpointer object)
 {
   TpsChunks *chunks = object;
 
-  tps_mutex_lock (&chunks->shell.lock);
+  TPS_LOCK_SCOPE (&chunks->shell.lock);
   tps_shell_shut_down (&chunks->shell);
-  tps_mutex_unlock (&chunks->shell.lock);
 }
 
 void
@@ -249,12 +248,8 @@ make_or_find (TpsChunks *chunks, TpsCall *call, const TpsTransferArguments *argu
 guint
 tps_chunks_get_n_transfers (TpsChunks *chunks)
 {
-  guint n_transfers;
-
-  tps_mutex_lock (&chunks->shell.lock);
-  n_transfers = tps_transfer_store_get_n_transfers (chunks->store);
-  tps_mutex_unlock (&chunks->shell.lock);
-  return n_transfers;
+  TPS_LOCK_SCOPE (&chunks->shell.lock);
+  return tps_transfer_store_get_n_transfers (chunks->store);
 }
 
 /* ---- begin_transfer, end_transfer ----------------------------------------------------------- */
@@ -301,10 +296,9 @@ end (TpsChunks *chunks, TpsCall *call, const gchar *name)
 {
   TpsTransfer *ended = NULL;
 
-  tps_mutex_lock (&chunks->shell.lock);
+  TPS_LOCK_SCOPE (&chunks->shell.lock);
   if (find_transfer (chunks, call, name, NULL) != NULL)
     ended = tps_transfer_store_end (chunks->store, name);
-  tps_mutex_unlock (&chunks->shell.lock);
   return ended;
 }
 
@@ -377,20 +371,16 @@ reserve (const Feed *feed, const TpsChunk *chunk, GError **error)
   g_autoptr (GPtrArray)
       dropped = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_transfer_unref);
   TpsTransferNeed need = { .now_ns = tps_clock_now_ns (), .dropped = dropped };
-  gboolean has_room;
 
-  tps_mutex_lock (&feed->chunks->shell.lock);
-  has_room = tps_transfer_store_reserve (feed->chunks->store, feed->transfer,
-                                         g_bytes_get_size (chunk->data.received), &need, error);
-  tps_mutex_unlock (&feed->chunks->shell.lock);
-  return has_room;
+  TPS_LOCK_SCOPE (&feed->chunks->shell.lock);
+  return tps_transfer_store_reserve (feed->chunks->store, feed->transfer,
+                                     g_bytes_get_size (chunk->data.received), &need, error);
 }
 
 static gboolean
 feed_chunk (const Feed *feed, const TpsChunk *chunk, GError **error)
 {
   TpsChunkVerdict verdict = tps_transfer_check (feed->transfer, chunk, error);
-  gboolean is_there;
 
   if (verdict != TPS_CHUNK_NEXT)
     return verdict == TPS_CHUNK_REPEATED;
@@ -401,12 +391,9 @@ feed_chunk (const Feed *feed, const TpsChunk *chunk, GError **error)
       end_fed (feed);
       return FALSE;
     }
-  tps_mutex_lock (&feed->chunks->shell.lock);
+  TPS_LOCK_SCOPE (&feed->chunks->shell.lock);
   tps_transfer_advance (feed->transfer);
-  is_there = tps_transfer_store_touch (feed->chunks->store, feed->transfer, tps_clock_now_ns (),
-                                       error);
-  tps_mutex_unlock (&feed->chunks->shell.lock);
-  return is_there;
+  return tps_transfer_store_touch (feed->chunks->store, feed->transfer, tps_clock_now_ns (), error);
 }
 
 /* Returns the next chunk, which the caller owns. If there is none, removes and frees the feed, and

@@ -55,14 +55,13 @@ free_idle_memory (gpointer user_data)
   TpsDeviceSums *sums = user_data;
   gboolean was_there = FALSE;
 
-  tps_mutex_lock (&sums->lock);
+  TPS_LOCK_SCOPE (&sums->lock);
   for (TpsDeviceSum *lane = sums->idle; lane != NULL; lane = lane->next)
     {
       was_there |= lane->staged != NULL || lane->sum != NULL;
       g_clear_pointer (&lane->staged, tps_buffer_unref);
       g_clear_pointer (&lane->sum, tps_buffer_unref);
     }
-  tps_mutex_unlock (&sums->lock);
   return was_there;
 }
 
@@ -165,10 +164,9 @@ tps_device_sum_free (TpsDeviceSum *sum)
       free_lane (sum);
       return;
     }
-  tps_mutex_lock (&sums->lock);
+  TPS_LOCK_SCOPE (&sums->lock);
   sum->next = sums->idle;
   sums->idle = sum;
-  tps_mutex_unlock (&sums->lock);
 }
 
 void

@@ -167,13 +167,12 @@ finish_job (TpsParameterServer *server, TpsAveragingJob *job, gint64 start_ns,
   process_average (server, job);
   elapsed_ns = tps_clock_now_ns () - start_ns;
   tps_averaging_output_init (output);
-  tps_mutex_lock (&server->shell.lock);
+  TPS_LOCK_SCOPE (&server->shell.lock);
   tps_averaging_job_done (server->averaging, job, output);
   if (output->has_completed)
     tps_metrics_record (server->metrics, "method_metric", "average computation",
                         (gdouble) elapsed_ns / 1e6);
   after_step (server, output);
-  tps_mutex_unlock (&server->shell.lock);
 }
 
 static void run_on_worker (gpointer user_data);
@@ -522,9 +521,8 @@ void
 tps_parameter_server_get_status (TpsParameterServer *server, TpsAveragingStatus *status,
                                  TpsOpenRound *rounds, guint n_max)
 {
-  tps_mutex_lock (&server->shell.lock);
+  TPS_LOCK_SCOPE (&server->shell.lock);
   tps_averaging_get_status (server->averaging, tps_clock_now_ns (), status, rounds, n_max);
-  tps_mutex_unlock (&server->shell.lock);
 }
 
 TpsMetrics *

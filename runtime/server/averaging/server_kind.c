@@ -58,9 +58,8 @@ tps_server_kind_list (void)
 {
   const TpsServerKind **list = g_new0 (const TpsServerKind *, MAX_KINDS + 1);
 
-  tps_mutex_lock (&lock);
+  TPS_LOCK_SCOPE (&lock);
   memcpy (list, kinds, n_kinds * sizeof kinds[0]);
-  tps_mutex_unlock (&lock);
   return list;
 }
 

@@ -35,10 +35,9 @@ tps_snapshot_thread_begin (TpsSnapshotThread *thread, gint64 now_ns, gint64 log_
 void
 tps_snapshot_thread_note (TpsSnapshotThread *thread, gint64 now_ns, gint64 log_bytes)
 {
-  tps_mutex_lock (&thread->lock);
+  TPS_LOCK_SCOPE (&thread->lock);
   thread->last_ns = now_ns;
   thread->last_bytes = log_bytes;
-  tps_mutex_unlock (&thread->lock);
 }
 
 gboolean
@@ -93,10 +92,9 @@ write_due (TpsSnapshotThread *thread, gint64 now_ns, gint64 log_bytes)
 
   if (is_written)
     tps_snapshot_thread_note (thread, now_ns, log_bytes);
-  tps_mutex_lock (&thread->lock);
+  TPS_LOCK_SCOPE (&thread->lock);
   thread->is_busy = FALSE;
   thread->retry_ns = is_written ? 0 : now_ns + TPS_SNAPSHOT_RETRY_NS;
-  tps_mutex_unlock (&thread->lock);
 }
 
 gboolean
@@ -136,7 +134,7 @@ wait_for_job (TpsSnapshotThread *thread, gint64 wake_ns)
 {
   gboolean stops;
 
-  tps_mutex_lock (&thread->lock);
+  TPS_LOCK_SCOPE (&thread->lock);
   if (thread->job.run == NULL && !thread->stops)
     {
       if (wake_ns == G_MAXINT64)
@@ -145,7 +143,6 @@ wait_for_job (TpsSnapshotThread *thread, gint64 wake_ns)
         tps_cond_wait_until (&thread->changed, &thread->lock, wake_ns);
     }
   stops = thread->stops && thread->job.run == NULL;
-  tps_mutex_unlock (&thread->lock);
   return !stops;
 }
 
@@ -163,8 +160,7 @@ tps_snapshot_thread_run (TpsSnapshotThread *thread)
 void
 tps_snapshot_thread_stop (TpsSnapshotThread *thread)
 {
-  tps_mutex_lock (&thread->lock);
+  TPS_LOCK_SCOPE (&thread->lock);
   thread->stops = TRUE;
   tps_cond_broadcast (&thread->changed);
-  tps_mutex_unlock (&thread->lock);
 }

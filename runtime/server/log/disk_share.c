@@ -20,18 +20,16 @@ tps_disk_share_clear (TpsDiskShare *share)
 void
 tps_disk_share_begin_urgent (TpsDiskShare *share)
 {
-  tps_mutex_lock (&share->lock);
+  TPS_LOCK_SCOPE (&share->lock);
   share->n_urgent++;
-  tps_mutex_unlock (&share->lock);
 }
 
 void
 tps_disk_share_end_urgent (TpsDiskShare *share, gint64 now_ns)
 {
-  tps_mutex_lock (&share->lock);
+  TPS_LOCK_SCOPE (&share->lock);
   share->n_urgent--;
   share->busy_until_ns = now_ns + TPS_DISK_BUSY_NS;
-  tps_mutex_unlock (&share->lock);
 }
 
 /* As tps_disk_share_try_background(). The lock is held. */
@@ -51,12 +49,8 @@ try_background (TpsDiskShare *share, gint64 now_ns)
 gint64
 tps_disk_share_try_background (TpsDiskShare *share, gint64 now_ns)
 {
-  gint64 wake_ns;
-
-  tps_mutex_lock (&share->lock);
-  wake_ns = try_background (share, now_ns);
-  tps_mutex_unlock (&share->lock);
-  return wake_ns;
+  TPS_LOCK_SCOPE (&share->lock);
+  return try_background (share, now_ns);
 }
 
 gint64
@@ -64,13 +58,12 @@ tps_disk_share_begin_background (TpsDiskShare *share)
 {
   gint64 now_ns, wake_ns;
 
-  tps_mutex_lock (&share->lock);
+  TPS_LOCK_SCOPE (&share->lock);
   while (now_ns = tps_clock_now_ns (), (wake_ns = try_background (share, now_ns)) != 0)
     if (wake_ns == G_MAXINT64)
       tps_cond_wait (&share->changed, &share->lock);
     else
       tps_cond_wait_until (&share->changed, &share->lock, wake_ns);
-  tps_mutex_unlock (&share->lock);
   return now_ns;
 }
 
@@ -79,7 +72,7 @@ tps_disk_share_end_background (TpsDiskShare *share, gsize n_bytes, gint64 began_
 {
   gint64 rest_ns = now_ns - began_ns;
 
-  tps_mutex_lock (&share->lock);
+  TPS_LOCK_SCOPE (&share->lock);
   share->n_background--;
   share->n_bytes += n_bytes;
   if (share->n_bytes >= TPS_DISK_REST_BYTES)
@@ -89,5 +82,4 @@ tps_disk_share_end_background (TpsDiskShare *share, gsize n_bytes, gint64 began_
     }
   share->rest_until_ns = MAX (share->rest_until_ns, now_ns + rest_ns);
   tps_cond_broadcast (&share->changed);
-  tps_mutex_unlock (&share->lock);
 }

@@ -265,22 +265,17 @@ tps_log_get_folder (const TpsLog *log)
 gint64
 tps_log_get_durable_lsn (TpsLog *log)
 {
-  gint64 lsn;
-
-  tps_mutex_lock (&log->writer.lock);
-  lsn = log->writer.durable_lsn;
-  tps_mutex_unlock (&log->writer.lock);
-  return lsn;
+  TPS_LOCK_SCOPE (&log->writer.lock);
+  return log->writer.durable_lsn;
 }
 
 void
 tps_log_set_advanced (TpsLog *log, void (*advanced) (gpointer user_data, gint64 durable_lsn),
                       gpointer user_data)
 {
-  tps_mutex_lock (&log->writer.lock);
+  TPS_LOCK_SCOPE (&log->writer.lock);
   log->writer.advanced = advanced;
   log->writer.advanced_data = user_data;
-  tps_mutex_unlock (&log->writer.lock);
 }
 
 gchar *
@@ -293,34 +288,23 @@ gint64
 tps_log_get_first_lsn (TpsLog *log)
 {
   const GArray *infos = log->writer.infos;
-  gint64 lsn;
 
-  tps_mutex_lock (&log->writer.lock);
-  lsn = infos->len > 0 ? g_array_index (infos, TpsSegmentInfo, 0).first_lsn : log->base_lsn + 1;
-  tps_mutex_unlock (&log->writer.lock);
-  return lsn;
+  TPS_LOCK_SCOPE (&log->writer.lock);
+  return infos->len > 0 ? g_array_index (infos, TpsSegmentInfo, 0).first_lsn : log->base_lsn + 1;
 }
 
 gint64
 tps_log_get_written_bytes (TpsLog *log)
 {
-  gint64 n_bytes;
-
-  tps_mutex_lock (&log->writer.lock);
-  n_bytes = log->writer.n_written;
-  tps_mutex_unlock (&log->writer.lock);
-  return n_bytes;
+  TPS_LOCK_SCOPE (&log->writer.lock);
+  return log->writer.n_written;
 }
 
 GArray *
 tps_log_dup_segments (TpsLog *log)
 {
-  GArray *copy;
-
-  tps_mutex_lock (&log->writer.lock);
-  copy = g_array_copy (log->writer.infos);
-  tps_mutex_unlock (&log->writer.lock);
-  return copy;
+  TPS_LOCK_SCOPE (&log->writer.lock);
+  return g_array_copy (log->writer.infos);
 }
 
 void
@@ -328,12 +312,11 @@ tps_log_get_size (TpsLog *log, guint *n_segments, gint64 *n_bytes)
 {
   const GArray *infos = log->writer.infos;
 
-  tps_mutex_lock (&log->writer.lock);
+  TPS_LOCK_SCOPE (&log->writer.lock);
   *n_segments = infos->len;
   *n_bytes = 0;
   for (guint i = 0; i < infos->len; i++)
     *n_bytes += g_array_index (infos, TpsSegmentInfo, i).n_bytes;
-  tps_mutex_unlock (&log->writer.lock);
 }
 
 /* Removes the oldest segment from the list. FALSE: the segment has records from `lsn` on, or is the
@@ -344,7 +327,7 @@ take_oldest (TpsLog *log, gint64 lsn, TpsSegmentInfo *oldest)
   GArray *infos = log->writer.infos;
   gboolean is_old;
 
-  tps_mutex_lock (&log->writer.lock);
+  TPS_LOCK_SCOPE (&log->writer.lock);
   is_old = infos->len > 1 && g_array_index (infos, TpsSegmentInfo, 1).first_lsn != 0
            && g_array_index (infos, TpsSegmentInfo, 1).first_lsn <= lsn;
   if (is_old)
@@ -352,16 +335,14 @@ take_oldest (TpsLog *log, gint64 lsn, TpsSegmentInfo *oldest)
       *oldest = g_array_index (infos, TpsSegmentInfo, 0);
       g_array_remove_index (infos, 0);
     }
-  tps_mutex_unlock (&log->writer.lock);
   return is_old;
 }
 
 static void
 put_back (TpsLog *log, const TpsSegmentInfo *oldest)
 {
-  tps_mutex_lock (&log->writer.lock);
+  TPS_LOCK_SCOPE (&log->writer.lock);
   g_array_prepend_val (log->writer.infos, *oldest);
-  tps_mutex_unlock (&log->writer.lock);
 }
 
 /* Removes a segment from the list before its file is cut. A reader that fails at the cut file can
@@ -373,14 +354,13 @@ tps_log_delete_before (TpsLog *log, gint64 lsn, GError **error)
   gboolean is_deleted = TRUE;
 
   TPS_PLANT ("log-deleted-too-early", lsn = tps_log_get_durable_lsn (log));
-  tps_mutex_lock (&log->deleting);
+  TPS_LOCK_SCOPE (&log->deleting);
   while (is_deleted && take_oldest (log, lsn, &oldest))
     {
       is_deleted = tps_log_folder_delete_segment (&log->folder, oldest.number, error);
       if (!is_deleted)
         put_back (log, &oldest);
     }
-  tps_mutex_unlock (&log->deleting);
   return is_deleted;
 }
 

@@ -527,12 +527,11 @@ on_advanced (gpointer user_data, gint64 durable_lsn)
 
   if (atomic_load (&feed->n_waiting) == 0)
     return;
-  tps_mutex_lock (&feed->shell.lock);
+  TPS_LOCK_SCOPE (&feed->shell.lock);
   move_waiters (&feed->waiting, &feed->ready, is_durable, &durable_lsn);
   charge_waiters (feed);
   if (!feed->shell.is_shut_down)
     start_reading (feed);
-  tps_mutex_unlock (&feed->shell.lock);
 }
 
 /* Sets the timer to the earliest deadline of the waiting requests. The lock is held. */

@@ -472,9 +472,8 @@ tps_log_writer_add (TpsLogWriter *writer, const TpsLogEntry *entry)
 void
 tps_log_writer_end_intervals (TpsLogWriter *writer)
 {
-  tps_mutex_lock (&writer->lock);
+  TPS_LOCK_SCOPE (&writer->lock);
   writer->ends_intervals = TRUE;
-  tps_mutex_unlock (&writer->lock);
 }
 
 /* Returns TRUE if the disk is full and may have no room for `n_bytes`. Bytes that have been added
@@ -502,7 +501,7 @@ tps_log_writer_may_add (TpsLogWriter *writer, gsize n_bytes, GError **error)
 
   if (!tps_log_writer_may_refuse (writer))
     return TRUE;
-  tps_mutex_lock (&writer->lock);
+  TPS_LOCK_SCOPE (&writer->lock);
   if (writer->failure != NULL)
     reason = writer->failure;
   else if (is_short_of_room (writer, n_bytes))
@@ -513,17 +512,15 @@ tps_log_writer_may_add (TpsLogWriter *writer, gsize n_bytes, GError **error)
       if (reason == writer->no_room)
         tps_error_set_retry_after_ms (*error, (gint) (TPS_LOG_RETRY_NS / 1000000));
     }
-  tps_mutex_unlock (&writer->lock);
   return reason == NULL;
 }
 
 void
 tps_log_writer_close (TpsLogWriter *writer)
 {
-  tps_mutex_lock (&writer->lock);
+  TPS_LOCK_SCOPE (&writer->lock);
   writer->is_closing = TRUE;
   tps_cond_broadcast (&writer->changed);
-  tps_mutex_unlock (&writer->lock);
 }
 
 /* Returns FALSE while the disk is full and the delay before the next attempt has not passed. */
@@ -933,17 +930,16 @@ tps_log_writer_step (TpsLogWriter *writer, gint64 now_ns, gint64 *wake_ns)
 {
   gboolean has_worked;
 
-  tps_mutex_lock (&writer->lock);
+  TPS_LOCK_SCOPE (&writer->lock);
   has_worked = take_step (writer, now_ns);
   *wake_ns = get_wake_ns (writer);
-  tps_mutex_unlock (&writer->lock);
   return has_worked;
 }
 
 void
 tps_log_writer_run (TpsLogWriter *writer)
 {
-  tps_mutex_lock (&writer->lock);
+  TPS_LOCK_SCOPE (&writer->lock);
   for (;;)
     {
       if (take_step (writer, tps_clock_now_ns ()))
@@ -956,5 +952,4 @@ tps_log_writer_run (TpsLogWriter *writer)
         tps_cond_wait_until (&writer->changed, &writer->lock, get_wake_ns (writer));
     }
   tps_cond_broadcast (&writer->changed);
-  tps_mutex_unlock (&writer->lock);
 }

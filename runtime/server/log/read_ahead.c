@@ -76,13 +76,12 @@ read_all (gpointer user_data)
 {
   TpsReadAhead *ahead = user_data;
 
-  tps_mutex_lock (&ahead->lock);
+  TPS_LOCK_SCOPE (&ahead->lock);
   while (!ahead->is_end && ahead->next < ahead->n_blocks)
     if (ahead->next < ahead->n_blocks && ahead->next < ahead->current + N_BLOCKS)
       read_next (ahead);
     else
       tps_cond_wait (&ahead->changed, &ahead->lock);
-  tps_mutex_unlock (&ahead->lock);
   return NULL;
 }
 
@@ -150,14 +149,13 @@ wait_for_block (TpsReadAhead *ahead, GError **error)
   const Block *block = &ahead->blocks[ahead->current % N_BLOCKS];
   const guint8 *data = NULL;
 
-  tps_mutex_lock (&ahead->lock);
+  TPS_LOCK_SCOPE (&ahead->lock);
   while (!block->is_ready && block->error == NULL)
     tps_cond_wait (&ahead->changed, &ahead->lock);
   if (block->is_ready)
     data = block->data;
   else
     g_propagate_error (error, g_error_copy (block->error));
-  tps_mutex_unlock (&ahead->lock);
   return data;
 }
 

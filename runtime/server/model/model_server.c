@@ -82,9 +82,8 @@ update_news_init (TpsUpdateNews *news, const TpsModelServerOptions *options)
 static void
 add (TpsUpdateNews *news, const Item *item)
 {
-  tps_mutex_lock (&news->lock);
+  TPS_LOCK_SCOPE (&news->lock);
   g_queue_push_tail (&news->waiting, g_memdup2 (item, sizeof *item));
-  tps_mutex_unlock (&news->lock);
 }
 
 /* One thread reports at a time, so that the observers get the events in order. The lock is released
@@ -663,11 +662,10 @@ note_arrival (TpsModelCall *call)
 {
   TpsModelServer *server = call->server;
 
-  tps_mutex_lock (&server->shell.lock);
+  TPS_LOCK_SCOPE (&server->shell.lock);
   call->incarnation = server->incarnation;
   if (call->connection != NULL)
     tps_updating_find (server->updating, call->ticket.trainer);
-  tps_mutex_unlock (&server->shell.lock);
 }
 
 static void
@@ -1166,7 +1164,6 @@ tps_model_server_init_model (TpsModelServer *server, TpsNamedTensor *parameters,
 {
   TpsTrainedModel *model = NULL;
   gsize n_bytes = 0;
-  gboolean ok;
 
   for (guint i = 0; i < n_parameters; i++)
     n_bytes += tps_shape_n_bytes (&parameters[i].tensor.shape);
@@ -1178,10 +1175,8 @@ tps_model_server_init_model (TpsModelServer *server, TpsNamedTensor *parameters,
   if (model == NULL)
     return FALSE;
   tps_trained_model_set_shared_versions (model, server->options.shared_versions);
-  tps_mutex_lock (&server->init_lock);
-  ok = set_model (server, model, error);
-  tps_mutex_unlock (&server->init_lock);
-  return ok;
+  TPS_LOCK_SCOPE (&server->init_lock);
+  return set_model (server, model, error);
 }
 
 TpsModelVersion *
@@ -1210,7 +1205,7 @@ wait_and_take (TpsModelServer *server, TpsModelCapture *capture)
 {
   gboolean ok;
 
-  tps_mutex_lock (&server->shell.lock);
+  TPS_LOCK_SCOPE (&server->shell.lock);
   if (tps_updating_has_job (server->updating))
     {
       server->wanted = capture;
@@ -1220,7 +1215,6 @@ wait_and_take (TpsModelServer *server, TpsModelCapture *capture)
     }
   else
     ok = take_capture (server, capture);
-  tps_mutex_unlock (&server->shell.lock);
   return ok;
 }
 
@@ -1279,13 +1273,12 @@ tps_model_server_restore (TpsModelServer *server, const TpsModelCapture *capture
     return FALSE;
   tps_trained_model_set_shared_versions (model, server->options.shared_versions);
   newest = capture->versions[capture->n_versions - 1];
-  tps_mutex_lock (&server->shell.lock);
+  TPS_LOCK_SCOPE (&server->shell.lock);
   tps_updating_set_model (server->updating, newest->parameters, newest->n_parameters);
   tps_updating_set_version (server->updating, newest->version);
   tps_model_capture_keep_versions (capture, &server->kept, server->options.n_trainers, dropped);
   server->model = model;
   server->incarnation = capture->incarnation;
-  tps_mutex_unlock (&server->shell.lock);
   return TRUE;
 }
 
@@ -1400,9 +1393,8 @@ tps_model_server_reset_state (TpsModelServer *server, GError **error)
 void
 tps_model_server_get_status (TpsModelServer *server, TpsUpdatingStatus *status)
 {
-  tps_mutex_lock (&server->shell.lock);
+  TPS_LOCK_SCOPE (&server->shell.lock);
   tps_updating_get_status (server->updating, tps_clock_now_ns (), status);
-  tps_mutex_unlock (&server->shell.lock);
 }
 
 void

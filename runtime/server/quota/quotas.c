@@ -106,12 +106,11 @@ tps_quotas_find (TpsQuotas *quotas, const gchar *name)
 {
   TpsTenant *tenant;
 
-  tps_mutex_lock (&quotas->lock);
+  TPS_LOCK_SCOPE (&quotas->lock);
   tenant = g_hash_table_lookup (quotas->tenants, name);
   if (tenant == NULL)
     tenant = g_hash_table_contains (quotas->entries, name) ? add_tenant (quotas, name)
                                                            : find_unlisted (quotas, name);
-  tps_mutex_unlock (&quotas->lock);
   return tenant;
 }
 
@@ -121,7 +120,7 @@ tps_quotas_set_limits (TpsQuotas *quotas, const TpsTenantEntry *entries, guint n
   GHashTableIter tenants;
   gpointer name, tenant;
 
-  tps_mutex_lock (&quotas->lock);
+  TPS_LOCK_SCOPE (&quotas->lock);
   g_hash_table_remove_all (quotas->entries);
   for (guint i = 0; i < n_entries; i++)
     g_hash_table_insert (quotas->entries, g_strdup (entries[i].name),
@@ -132,7 +131,6 @@ tps_quotas_set_limits (TpsQuotas *quotas, const TpsTenantEntry *entries, guint n
   g_hash_table_iter_init (&tenants, quotas->tenants);
   while (g_hash_table_iter_next (&tenants, &name, &tenant))
     tps_tenant_set_limits (tenant, find_limits (quotas, name));
-  tps_mutex_unlock (&quotas->lock);
 }
 
 void
@@ -141,12 +139,11 @@ tps_quotas_enforce_table_bytes (TpsQuotas *quotas)
   GHashTableIter tenants;
   gpointer tenant;
 
-  tps_mutex_lock (&quotas->lock);
+  TPS_LOCK_SCOPE (&quotas->lock);
   quotas->enforces_table_bytes = TRUE;
   g_hash_table_iter_init (&tenants, quotas->tenants);
   while (g_hash_table_iter_next (&tenants, NULL, &tenant))
     tps_tenant_enforce_table_bytes (tenant);
-  tps_mutex_unlock (&quotas->lock);
 }
 
 static gint

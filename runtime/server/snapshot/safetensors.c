@@ -97,13 +97,12 @@ write_all (gpointer user_data)
 {
   WriteBehind *behind = user_data;
 
-  tps_mutex_lock (&behind->lock);
+  TPS_LOCK_SCOPE (&behind->lock);
   while (behind->n_queued > 0 || !behind->is_end)
     if (behind->n_queued > 0)
       write_first (behind);
     else
       tps_cond_wait (&behind->changed, &behind->lock);
-  tps_mutex_unlock (&behind->lock);
   return NULL;
 }
 
@@ -157,9 +156,7 @@ write_behind_new (TpsDiskFile *file, GError **error)
 static guint8 *
 write_behind_take (WriteBehind *behind)
 {
-  guint8 *block;
-
-  tps_mutex_lock (&behind->lock);
+  TPS_LOCK_SCOPE (&behind->lock);
   if (behind->n_free == 0 && behind->n_made < BEHIND_BLOCKS)
     {
       behind->blocks[behind->n_free++] = g_aligned_alloc (1, BEHIND_BYTES, TPS_DISK_BLOCK);
@@ -167,9 +164,7 @@ write_behind_take (WriteBehind *behind)
     }
   while (behind->n_free == 0)
     tps_cond_wait (&behind->changed, &behind->lock);
-  block = behind->blocks[--behind->n_free];
-  tps_mutex_unlock (&behind->lock);
-  return block;
+  return behind->blocks[--behind->n_free];
 }
 
 /* Queues the write of the first `n_bytes` of a block, which the caller must not use any more.
@@ -177,23 +172,18 @@ write_behind_take (WriteBehind *behind)
 static void
 write_behind_submit (WriteBehind *behind, guint8 *block, gsize n_bytes, gint64 offset)
 {
-  tps_mutex_lock (&behind->lock);
+  TPS_LOCK_SCOPE (&behind->lock);
   behind->queue[(behind->first + behind->n_queued++) % BEHIND_BLOCKS] = (Write) { block, n_bytes,
                                                                                   offset };
   tps_cond_broadcast (&behind->changed);
-  tps_mutex_unlock (&behind->lock);
 }
 
 /* Returns TRUE if a write has failed. Does not wait. */
 static gboolean
 write_behind_has_failed (WriteBehind *behind)
 {
-  gboolean has_failed;
-
-  tps_mutex_lock (&behind->lock);
-  has_failed = behind->error != NULL;
-  tps_mutex_unlock (&behind->lock);
-  return has_failed;
+  TPS_LOCK_SCOPE (&behind->lock);
+  return behind->error != NULL;
 }
 
 /* Waits for the queued writes. Errors: the first error of the disk. */

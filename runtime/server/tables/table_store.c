@@ -72,7 +72,7 @@ provide_lanes (TpsTableStore *store, TpsDevice *device)
 {
   TpsDeviceLanes *lanes;
 
-  tps_mutex_lock (&store->making_lock);
+  TPS_LOCK_SCOPE (&store->making_lock);
   lanes = g_hash_table_lookup (store->lanes, device);
   if (lanes == NULL)
     {
@@ -80,7 +80,6 @@ provide_lanes (TpsTableStore *store, TpsDevice *device)
                                     store->kept_budget);
       g_hash_table_insert (store->lanes, device, lanes);
     }
-  tps_mutex_unlock (&store->making_lock);
   return lanes;
 }
 
@@ -291,10 +290,9 @@ tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError *
   if (table != NULL)
     trace_created (&resolved);
   ok = table != NULL && publish (store, table, error);
-  tps_mutex_lock (&store->making_lock);
+  TPS_LOCK_SCOPE (&store->making_lock);
   g_hash_table_remove (store->making, resolved.name);
   tps_cond_broadcast (&store->made);
-  tps_mutex_unlock (&store->making_lock);
   return ok;
 }
 

@@ -26,10 +26,9 @@ reclaim_staged (gpointer user_data, gsize n_bytes)
   TpsDeviceLanes *lanes = user_data;
   gsize n_freed = 0;
 
-  tps_mutex_lock (&lanes->lock);
+  TPS_LOCK_SCOPE (&lanes->lock);
   for (TpsDeviceLane *lane = lanes->idle; lane != NULL && n_freed < n_bytes; lane = lane->next)
     n_freed += drop_staged (lane);
-  tps_mutex_unlock (&lanes->lock);
   return n_freed;
 }
 
@@ -40,13 +39,12 @@ free_idle_memory (gpointer user_data)
   TpsDeviceLanes *lanes = user_data;
   gboolean was_there = FALSE;
 
-  tps_mutex_lock (&lanes->lock);
+  TPS_LOCK_SCOPE (&lanes->lock);
   for (TpsDeviceLane *lane = lanes->idle; lane != NULL; lane = lane->next)
     {
       was_there |= lane->memory != NULL;
       g_clear_pointer (&lane->memory, tps_buffer_unref);
     }
-  tps_mutex_unlock (&lanes->lock);
   return was_there;
 }
 
@@ -143,10 +141,9 @@ tps_device_lane_free (TpsDeviceLane *lane)
     drop_staged (lane);
   if (is_large (lane->memory))
     g_clear_pointer (&lane->memory, tps_buffer_unref);
-  tps_mutex_lock (&lanes->lock);
+  TPS_LOCK_SCOPE (&lanes->lock);
   lane->next = lanes->idle;
   lanes->idle = lane;
-  tps_mutex_unlock (&lanes->lock);
 }
 
 /* Returns a quarter more than requested, so that slowly growing calls do not allocate each time. */

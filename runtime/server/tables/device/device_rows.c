@@ -207,11 +207,10 @@ tps_device_rows_pool (TpsDeviceRows *rows, const TpsBags *bags, gfloat *output, 
 {
   const TpsDeviceOps *ops = ops_of (rows);
 
-  tps_mutex_lock (&rows->lock);
+  TPS_LOCK_SCOPE (&rows->lock);
   ops->stream_wait_event (rows->stream, before);
   ops->embedding_pool (rows->stream, bags, rows->dtype, tps_buffer_get_data (rows->rows), output);
   ops->event_record (after, rows->stream);
-  tps_mutex_unlock (&rows->lock);
 }
 
 void
@@ -231,34 +230,29 @@ tps_device_rows_step (TpsDeviceRows *rows, const TpsDeviceStepRows *step, gint64
     .rounding = rows->rounding,
   };
 
-  tps_mutex_lock (&rows->lock);
+  TPS_LOCK_SCOPE (&rows->lock);
   ops->stream_wait_event (rows->stream, before);
   if (step->capacity > 0)
     ops->update_rows (rows->stream, &rows->optimizer, rows->n_steps + 1, &update);
   rows->last_lsn = lsn;
   ops->event_record (after, rows->stream);
-  tps_mutex_unlock (&rows->lock);
 }
 
 void
 tps_device_rows_count_step (TpsDeviceRows *rows)
 {
-  tps_mutex_lock (&rows->lock);
+  TPS_LOCK_SCOPE (&rows->lock);
   rows->n_steps++;
-  tps_mutex_unlock (&rows->lock);
 }
 
 gboolean
 tps_device_rows_check (TpsDeviceRows *rows, TpsEvent *event, GError **error)
 {
   const TpsDeviceOps *ops = ops_of (rows);
-  gboolean ok;
 
-  tps_mutex_lock (&rows->lock);
+  TPS_LOCK_SCOPE (&rows->lock);
   ops->event_record (event, rows->stream);
-  ok = ops->stream_check (rows->stream, error);
-  tps_mutex_unlock (&rows->lock);
-  return ok;
+  return ops->stream_check (rows->stream, error);
 }
 
 gboolean
@@ -279,7 +273,7 @@ tps_device_rows_recover (TpsDeviceRows *rows)
   TpsDevice *device = rows->lanes->device;
   TpsStream *stream;
 
-  tps_mutex_lock (&rows->lock);
+  TPS_LOCK_SCOPE (&rows->lock);
   if (!device->ops->stream_sync (rows->stream, NULL))
     {
       stream = device->ops->stream_new (device, NULL);
@@ -289,7 +283,6 @@ tps_device_rows_recover (TpsDeviceRows *rows)
           rows->stream = stream;
         }
     }
-  tps_mutex_unlock (&rows->lock);
 }
 
 void

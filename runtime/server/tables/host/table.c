@@ -657,9 +657,8 @@ tps_table_new_on_device (const TpsTableSpec *spec, TpsDeviceLanes *lanes, TpsBud
 void
 tps_table_set_progress (TpsTable *table, TpsTableProgress progress)
 {
-  tps_mutex_lock (&table->progress_lock);
+  TPS_LOCK_SCOPE (&table->progress_lock);
   table->progress = progress;
-  tps_mutex_unlock (&table->progress_lock);
 }
 
 TpsTableProgress
@@ -667,9 +666,8 @@ tps_table_get_progress (TpsTable *table)
 {
   TpsTableProgress progress;
 
-  tps_mutex_lock (&table->progress_lock);
+  TPS_LOCK_SCOPE (&table->progress_lock);
   progress = table->progress;
-  tps_mutex_unlock (&table->progress_lock);
   return progress;
 }
 
