@@ -148,14 +148,13 @@ static gboolean
 refuse (const TpsGrant *grant, const gchar *kind, const gchar *name, GError **error)
 {
   if (tps_principal_get_kind (grant->principal) == TPS_PRINCIPAL_ANONYMOUS)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_UNAUTHENTICATED,
-                 "%s%s: not allowed without authentication: use Session.authenticate or a client "
-                 "certificate",
-                 kind, name);
-  else
-    g_set_error (error, TPS_ERROR, TPS_ERROR_PERMISSION_DENIED, "%s%s: not allowed for %s", kind,
-                 name, tps_principal_get_name (grant->principal));
-  return FALSE;
+    return tps_fail (
+        error, TPS_ERROR_UNAUTHENTICATED,
+        "%s%s: not allowed without authentication: use Session.authenticate or a client "
+        "certificate",
+        kind, name);
+  return tps_fail (error, TPS_ERROR_PERMISSION_DENIED, "%s%s: not allowed for %s", kind, name,
+                   tps_principal_get_name (grant->principal));
 }
 
 gboolean

@@ -10,7 +10,6 @@
 
 #include <string.h>
 
-#define PROTOCOL_ID 0x82
 #define VERSION 1
 #define MAX_BYTES_32 5
 #define MAX_BYTES_64 10

@@ -27,5 +27,3 @@ void tps_host_service_free (TpsHostService *service);
 
 /* Returns the description of the service, which borrows from `service`. */
 TpsService tps_host_service_get (TpsHostService *service);
-
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsHostService, tps_host_service_free)

@@ -23,7 +23,6 @@
 
 #define TPS_TYPE_PROCESSOR (tps_processor_get_type ())
 #define TPS_PROCESSOR(obj) (G_TYPE_CHECK_INSTANCE_CAST ((obj), TPS_TYPE_PROCESSOR, TpsProcessor))
-#define TPS_IS_PROCESSOR(obj) (G_TYPE_CHECK_INSTANCE_TYPE ((obj), TPS_TYPE_PROCESSOR))
 
 typedef struct TpsProcessor TpsProcessor;
 

@@ -188,10 +188,8 @@ fail (TpsHostStream *stream, GError **error, gint code, const gchar *what, gint 
 {
   stream->broken = TRUE;
   if (errnum != 0)
-    g_set_error (error, TPS_ERROR, code, "%s: %s", what, g_strerror (errnum));
-  else
-    g_set_error_literal (error, TPS_ERROR, code, what);
-  return FALSE;
+    return tps_fail (error, code, "%s: %s", what, g_strerror (errnum));
+  return tps_fail (error, code, "%s", what);
 }
 
 static gboolean

@@ -57,6 +57,4 @@ const TpsWriterForm *tps_host_stream_get_form (const TpsHostStream *stream);
 /* Returns the limit of TpsHostOptions on the elements of one message. */
 guint tps_host_stream_get_max_elements (const TpsHostStream *stream);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsHostStream, tps_host_stream_unref)
-
 G_END_DECLS

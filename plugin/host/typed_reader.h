@@ -68,6 +68,4 @@ gint64 tps_typed_reader_i64 (TpsTypedReader *reader);
 gdouble tps_typed_reader_double (TpsTypedReader *reader);
 TpsBytesView tps_typed_reader_binary (TpsTypedReader *reader);
 
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsTypedReader, tps_typed_reader_clear)
-
 G_END_DECLS

@@ -171,14 +171,13 @@ check_file (gint fd, gsize n_bytes, GError **error)
   gint seals = fcntl (fd, F_GET_SEALS);
 
   if (fstat (fd, &status) < 0 || !S_ISREG (status.st_mode) || (guint64) status.st_size != n_bytes)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                 "the server's shared memory is not a file of %" G_GSIZE_FORMAT " bytes", n_bytes);
-  else if (seals < 0 || (seals & NEEDED_SEALS) != NEEDED_SEALS)
-    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                         "the server's shared memory is not sealed against growing and shrinking");
-  else
-    return TRUE;
-  return FALSE;
+    return tps_fail (error, TPS_ERROR_INTERNAL,
+                     "the server's shared memory is not a file of %" G_GSIZE_FORMAT " bytes",
+                     n_bytes);
+  if (seals < 0 || (seals & NEEDED_SEALS) != NEEDED_SEALS)
+    return tps_fail (error, TPS_ERROR_INTERNAL,
+                     "the server's shared memory is not sealed against growing and shrinking");
+  return TRUE;
 }
 
 TpsSegment *

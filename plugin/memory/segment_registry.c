@@ -108,17 +108,15 @@ static gboolean
 check_connection (const TpsSegmentBudget *budget, gsize n_bytes, GError **error)
 {
   if (budget->n_segments >= budget->max_segments)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                 "this connection has %u segments, which is the limit", budget->n_segments);
-  else if (n_bytes > budget->max_bytes - budget->n_bytes)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                 "no room for a segment of %" G_GSIZE_FORMAT
-                 " bytes: the connection shares %" G_GSIZE_FORMAT " of at most %" G_GSIZE_FORMAT
-                 " bytes (--max-shared-mib)",
-                 n_bytes, budget->n_bytes, budget->max_bytes);
-  else
-    return TRUE;
-  return FALSE;
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                     "this connection has %u segments, which is the limit", budget->n_segments);
+  if (n_bytes > budget->max_bytes - budget->n_bytes)
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                     "no room for a segment of %" G_GSIZE_FORMAT
+                     " bytes: the connection shares %" G_GSIZE_FORMAT " of at most %" G_GSIZE_FORMAT
+                     " bytes (--max-shared-mib)",
+                     n_bytes, budget->n_bytes, budget->max_bytes);
+  return TRUE;
 }
 
 /* Charges a segment of `n_bytes`. The caller owns the charge, which holds a reference to the
@@ -418,17 +416,14 @@ static gboolean
 check_open (gsize n_bytes, TpsSegmentUse use, GError **error)
 {
   if (use != TPS_SEGMENT_REQUESTS && use != TPS_SEGMENT_ANSWERS)
-    g_set_error (
-        error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+    return tps_fail (
+        error, TPS_ERROR_INVALID_ARGUMENT,
         "a segment's use is %d, expected %d (REQUESTS), %d (ANSWERS) or, in host memory, %d "
         "(COMMON_ANSWERS)",
         (gint) use, TPS_SEGMENT_REQUESTS, TPS_SEGMENT_ANSWERS, TPS_SEGMENT_COMMON_ANSWERS);
-  else if (n_bytes == 0)
-    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                         "a segment must have at least 1 byte");
-  else
-    return TRUE;
-  return FALSE;
+  if (n_bytes == 0)
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "a segment must have at least 1 byte");
+  return TRUE;
 }
 
 /* The parameters of an opening, and its results: the descriptor `fd` of a file, or the `handle` of

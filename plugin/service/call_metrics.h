@@ -37,6 +37,4 @@ void tps_method_metrics_fail (TpsMethodMetrics *metrics, gint code);
 /* Counts a cancellation. */
 void tps_method_metrics_cancel (TpsMethodMetrics *metrics);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsMethodMetrics, tps_method_metrics_free)
-
 G_END_DECLS

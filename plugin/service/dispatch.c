@@ -116,15 +116,13 @@ check_rights (const TpsService *service, GError **error)
   while (method != NULL && method->rpc != NULL && method->right != TPS_RIGHT_UNSET)
     method++;
   if (method != NULL && method->rpc != NULL)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "method %s:%s declares no right",
-                 service->name, method->rpc->name);
-  else if (service->hooks != NULL && service->hooks->handle_other != NULL
-           && service->hooks->other_right == TPS_RIGHT_UNSET)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "service %s declares no right for its other methods", service->name);
-  else
-    return TRUE;
-  return FALSE;
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "method %s:%s declares no right",
+                     service->name, method->rpc->name);
+  if (service->hooks != NULL && service->hooks->handle_other != NULL
+      && service->hooks->other_right == TPS_RIGHT_UNSET)
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "service %s declares no right for its other methods", service->name);
+  return TRUE;
 }
 
 static gboolean

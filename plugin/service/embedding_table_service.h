@@ -24,6 +24,4 @@ TpsService tps_embedding_table_service (TpsEmbeddingTables *tables);
  * is a TpsEmbeddingTables *. */
 void tps_embedding_tables_get_bytes (gpointer data, gint64 *held, gint64 *max);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsEmbeddingTables, tps_embedding_tables_free)
-
 G_END_DECLS

@@ -34,6 +34,4 @@ TpsPushWindow *tps_rendezvous_get_pushes (TpsRendezvous *rendezvous);
 /* Returns the service for a dispatcher. It borrows `rendezvous`. */
 TpsService tps_rendezvous_service (TpsRendezvous *rendezvous);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsRendezvous, tps_rendezvous_free)
-
 G_END_DECLS

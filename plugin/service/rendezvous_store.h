@@ -100,6 +100,4 @@ void tps_rendezvous_store_expire (TpsRendezvousStore *store, gint64 now_ns);
 /* Ends all waits with UNAVAILABLE, and refuses all later calls. */
 void tps_rendezvous_store_shut_down (TpsRendezvousStore *store);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsRendezvousStore, tps_rendezvous_store_free)
-
 G_END_DECLS

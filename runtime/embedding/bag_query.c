@@ -32,19 +32,17 @@ fail_at_offset (const gint64 *offsets, gint64 n_bags, gint64 n_indices, const gc
          && offsets[bag] <= (bag > 0 ? n_indices : 0))
     bag++;
   if (bag == 0)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "%s.offsets[0]: %" G_GINT64_FORMAT ", expected 0", what, offsets[0]);
-  else if (offsets[bag] < offsets[bag - 1])
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "%s.offsets[%" G_GINT64_FORMAT "]: %" G_GINT64_FORMAT " after %" G_GINT64_FORMAT
-                 " does not ascend",
-                 what, bag, offsets[bag], offsets[bag - 1]);
-  else
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "%s.offsets[%" G_GINT64_FORMAT "]: %" G_GINT64_FORMAT
-                 " is above the number of indices, %" G_GINT64_FORMAT,
-                 what, bag, offsets[bag], n_indices);
-  return FALSE;
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s.offsets[0]: %" G_GINT64_FORMAT ", expected 0", what, offsets[0]);
+  if (offsets[bag] < offsets[bag - 1])
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s.offsets[%" G_GINT64_FORMAT "]: %" G_GINT64_FORMAT
+                     " after %" G_GINT64_FORMAT " does not ascend",
+                     what, bag, offsets[bag], offsets[bag - 1]);
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s.offsets[%" G_GINT64_FORMAT "]: %" G_GINT64_FORMAT
+                   " is above the number of indices, %" G_GINT64_FORMAT,
+                   what, bag, offsets[bag], n_indices);
 }
 
 static gboolean

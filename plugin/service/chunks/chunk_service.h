@@ -56,6 +56,4 @@ guint tps_chunks_get_n_transfers (TpsChunks *chunks);
 /* Returns the service for a dispatcher. It borrows `chunks`. */
 TpsService tps_chunk_service (TpsChunks *chunks);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsChunks, tps_chunks_free)
-
 G_END_DECLS

@@ -34,7 +34,6 @@
 /* The limit of released memory of averages that is kept for reuse. The memory is page-locked if the
  * server uses a device. */
 #define KEEP_AVERAGES_BYTES ((gsize) 1 << 30)
-#define DEFAULT_AVERAGES_PART 4 /* of the memory */
 #define DEFAULT_ROUND_TIMEOUT_NS (G_GINT64_CONSTANT (30) * 1000000000)
 
 typedef struct

@@ -491,15 +491,14 @@ static gboolean
 check_divisor (const TpsReduction *reduction, GError **error)
 {
   if (!(reduction->divisor > 0))
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "gradient.weight is 0 for every trainer of the round, expected one above 0");
-  else if (!reduction->is_sum && reduction->divisor > FLT_MAX)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "gradient.weight: the weights of the round add up to %g, which exceeds FLOAT32",
-                 reduction->divisor);
-  else
-    return TRUE;
-  return FALSE;
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "gradient.weight is 0 for every trainer of the round, expected one above 0");
+  if (!reduction->is_sum && reduction->divisor > FLT_MAX)
+    return tps_fail (
+        error, TPS_ERROR_INVALID_ARGUMENT,
+        "gradient.weight: the weights of the round add up to %g, which exceeds FLOAT32",
+        reduction->divisor);
+  return TRUE;
 }
 
 gboolean

@@ -786,14 +786,12 @@ static gboolean
 check_source (TpsDurable *durable, const TpsTableSource *source, GError **error)
 {
   if (durable->targets.tables == NULL)
-    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                         "this server has no service EmbeddingTable");
-  else if (source->n_paths == 0)
-    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                         "the list of paths is empty, expected at least one");
-  else
-    return TRUE;
-  return FALSE;
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "this server has no service EmbeddingTable");
+  if (source->n_paths == 0)
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "the list of paths is empty, expected at least one");
+  return TRUE;
 }
 
 /* Makes the tables of `source`, and writes a snapshot that contains them. Blocks. Errors: those of

@@ -117,10 +117,9 @@ write_shorter (TpsDiskFile *file, const TpsGroupHead *old, guint32 n_records, gi
   if (n_read != n_used)
     {
       if (n_read >= 0)
-        g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-                     "the file ends at offset %" G_GINT64_FORMAT ", inside a group",
-                     old->offset + (gint64) n_read);
-      return FALSE;
+        return tps_fail (error, TPS_ERROR_ABORTED,
+                         "the file ends at offset %" G_GINT64_FORMAT ", inside a group",
+                         old->offset + (gint64) n_read);
     }
   head.n_bytes = n_bytes;
   head.n_records = n_records;
@@ -161,12 +160,13 @@ find_record (TpsLogFolder *folder, TpsLogScan *scan, gint64 last_lsn, GError **e
         return TRUE;
     }
   if (failure != NULL)
-    g_propagate_prefixed_error (error, g_steal_pointer (&failure),
-                                "LSN %" G_GINT64_FORMAT " was not reached: ", last_lsn);
-  else
-    g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
-                 "%s: there is no record of LSN %" G_GINT64_FORMAT, folder->path, last_lsn);
-  return FALSE;
+    {
+      g_propagate_prefixed_error (error, g_steal_pointer (&failure),
+                                  "LSN %" G_GINT64_FORMAT " was not reached: ", last_lsn);
+      return FALSE;
+    }
+  return tps_fail (error, TPS_ERROR_NOT_FOUND, "%s: there is no record of LSN %" G_GINT64_FORMAT,
+                   folder->path, last_lsn);
 }
 
 static gboolean

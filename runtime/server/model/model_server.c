@@ -1292,19 +1292,17 @@ static gboolean
 check_options (const TpsModelServerOptions *options, GError **error)
 {
   if (options->n_trainers < 1 || options->n_trainers > MAX_TRAINERS)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%u trainers, expected 1 to %d",
-                 options->n_trainers, MAX_TRAINERS);
-  else if (options->min_trainers > options->n_trainers)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "min_trainers is %u, expected at most %u, the number of trainers",
-                 options->min_trainers, options->n_trainers);
-  else if (options->round_timeout_ns < 0)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "round timeout is %" G_GINT64_FORMAT " ns, expected 0 or more",
-                 options->round_timeout_ns);
-  else
-    return TRUE;
-  return FALSE;
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%u trainers, expected 1 to %d",
+                     options->n_trainers, MAX_TRAINERS);
+  if (options->min_trainers > options->n_trainers)
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "min_trainers is %u, expected at most %u, the number of trainers",
+                     options->min_trainers, options->n_trainers);
+  if (options->round_timeout_ns < 0)
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "round timeout is %" G_GINT64_FORMAT " ns, expected 0 or more",
+                     options->round_timeout_ns);
+  return TRUE;
 }
 
 TpsModelServer *

@@ -119,15 +119,13 @@ check_parameter (const TpsNamedTensor *parameters, guint i, GHashTable *names, G
   g_autofree gchar *shape = tps_shape_to_string (&parameter->tensor.shape);
 
   if (!g_hash_table_add (names, parameter->name))
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "parameters[%u].name is %s, which is also the name of another parameter", i,
-                 parameter->name);
-  else if (parameter->tensor.shape.dtype != TPS_DTYPE_FLOAT32)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "parameters[%u] (%s) is %s, expected FLOAT32", i, parameter->name, shape);
-  else
-    return TRUE;
-  return FALSE;
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "parameters[%u].name is %s, which is also the name of another parameter", i,
+                     parameter->name);
+  if (parameter->tensor.shape.dtype != TPS_DTYPE_FLOAT32)
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "parameters[%u] (%s) is %s, expected FLOAT32", i, parameter->name, shape);
+  return TRUE;
 }
 
 static gboolean

@@ -22,7 +22,6 @@
 /* The last member of the text is the checksum of all bytes before this member. */
 #define TRAILER ",\"crc32c\":\"%08x\"}\n"
 #define TRAILER_BYTES 22
-#define TRAILER_CRC_AT 11
 
 /* ---- life ------------------------------------------------------------------------------------ */
 

@@ -678,29 +678,29 @@ check_own (const TpsSnapshotOptions *options, const gchar *name, gint64 max_lsn,
 
   tps_snapshot_folder_name (manifest->lsn, right);
   if (options->history != NULL && g_strcmp0 (manifest->history, options->history) != 0)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-                 "%s: this is a snapshot of another server (history %s, and the data directory has "
-                 "history %s); move it elsewhere; to begin with it, use --restore-from with an "
-                 "empty data directory",
-                 folder, manifest->history != NULL ? manifest->history : "not set",
-                 options->history);
-  else if (options->history != NULL && manifest->moment.epoch > options->epoch)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-                 "%s: this snapshot has epoch %u, but the data directory only %u, so its FORMAT is "
-                 "older than the snapshot; restore the directory from a copy",
-                 folder, manifest->moment.epoch, options->epoch);
-  else if (!g_str_equal (name, right))
-    g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-                 "%s: its manifest is that of %s; rename it, or move it elsewhere", folder, right);
-  else if (manifest->lsn > max_lsn)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-                 "%s: this snapshot is newer than the state of the server, which is that of LSN "
-                 "%" G_GINT64_FORMAT
-                 ", so it is of a copy of the data directory; move it elsewhere",
-                 folder, max_lsn);
-  else
-    return TRUE;
-  return FALSE;
+    return tps_fail (
+        error, TPS_ERROR_ABORTED,
+        "%s: this is a snapshot of another server (history %s, and the data directory has "
+        "history %s); move it elsewhere; to begin with it, use --restore-from with an "
+        "empty data directory",
+        folder, manifest->history != NULL ? manifest->history : "not set", options->history);
+  if (options->history != NULL && manifest->moment.epoch > options->epoch)
+    return tps_fail (
+        error, TPS_ERROR_ABORTED,
+        "%s: this snapshot has epoch %u, but the data directory only %u, so its FORMAT is "
+        "older than the snapshot; restore the directory from a copy",
+        folder, manifest->moment.epoch, options->epoch);
+  if (!g_str_equal (name, right))
+    return tps_fail (error, TPS_ERROR_ABORTED,
+                     "%s: its manifest is that of %s; rename it, or move it elsewhere", folder,
+                     right);
+  if (manifest->lsn > max_lsn)
+    return tps_fail (
+        error, TPS_ERROR_ABORTED,
+        "%s: this snapshot is newer than the state of the server, which is that of LSN "
+        "%" G_GINT64_FORMAT ", so it is of a copy of the data directory; move it elsewhere",
+        folder, max_lsn);
+  return TRUE;
 }
 
 /* An earlier snapshot gives the same rows if the log reaches back to it. */

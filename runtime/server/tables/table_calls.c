@@ -14,22 +14,20 @@ fail_at_index (const TpsTable *table, gint64 row, gsize i, const gchar *what, GE
   const gchar *name = table->spec.name;
 
   if (row < 0 || row >= shard->rows)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "%s[%" G_GSIZE_FORMAT "]: %" G_GINT64_FORMAT " is not in [0, %" G_GINT64_FORMAT
-                 ") of table %s",
-                 what, i, row, shard->rows, name);
-  else if (shard->kind == TPS_SHARD_RANGE)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "%s[%" G_GSIZE_FORMAT "]: %" G_GINT64_FORMAT " is not in [%" G_GINT64_FORMAT
-                 ", %" G_GINT64_FORMAT "), the shard of table %s on this server",
-                 what, i, row, shard->first_row, shard->first_row + shard->n_rows, name);
-  else
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "%s[%" G_GSIZE_FORMAT "]: %" G_GINT64_FORMAT " is in shard %" G_GINT64_FORMAT
-                 " of table %s, this server holds shard %d of %d",
-                 what, i, row, tps_shard_permute (row, shard->rows) % shard->count, name,
-                 shard->index, shard->count);
-  return FALSE;
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s[%" G_GSIZE_FORMAT "]: %" G_GINT64_FORMAT " is not in [0, %" G_GINT64_FORMAT
+                     ") of table %s",
+                     what, i, row, shard->rows, name);
+  if (shard->kind == TPS_SHARD_RANGE)
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s[%" G_GSIZE_FORMAT "]: %" G_GINT64_FORMAT " is not in [%" G_GINT64_FORMAT
+                     ", %" G_GINT64_FORMAT "), the shard of table %s on this server",
+                     what, i, row, shard->first_row, shard->first_row + shard->n_rows, name);
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s[%" G_GSIZE_FORMAT "]: %" G_GINT64_FORMAT " is in shard %" G_GINT64_FORMAT
+                   " of table %s, this server holds shard %d of %d",
+                   what, i, row, tps_shard_permute (row, shard->rows) % shard->count, name,
+                   shard->index, shard->count);
 }
 
 /* The shard consists of rows [first, first + n_rows), in slots of the same order. The ids are used

@@ -60,6 +60,4 @@ tps_bucket_n_bytes (const TpsBucket *bucket)
  * of two processes are equal if and only if their layouts are compatible. Owned by the caller. */
 gchar *tps_bucket_layout_to_string (const TpsBucketLayout *layout, const TpsParameter *parameters);
 
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsBucketLayout, tps_bucket_layout_clear)
-
 G_END_DECLS

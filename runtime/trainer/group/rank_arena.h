@@ -45,6 +45,4 @@ guint8 *tps_rank_arena_at (const TpsRankArena *arena, guint rank, guint64 place,
 /* Releases the caller's reference to the arena. Thread: any. */
 void tps_rank_arena_unref (TpsRankArena *arena);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsRankArena, tps_rank_arena_unref)
-
 G_END_DECLS

@@ -33,5 +33,3 @@ gboolean tps_device_spans_end (TpsDeviceSpans *self, const gchar *type, const gc
 
 /* Waits for all ended spans and records them. Errors: DEVICE_LOST. */
 gboolean tps_device_spans_settle (TpsDeviceSpans *self, GError **error);
-
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDeviceSpans, tps_device_spans_free)

@@ -190,6 +190,4 @@ gboolean tps_pass_is_cancelled (TpsPass *pass);
 /* Fills all fields but state, pass_name and error. Thread: any. */
 void tps_pass_get_progress (TpsPass *pass, TpsTrainStatus *status);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPass, tps_pass_free)
-
 G_END_DECLS

@@ -98,6 +98,4 @@ typedef struct
 /* Returns the counts so far. */
 TpsTableStepsCounts tps_table_steps_get_counts (const TpsTableSteps *steps);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTableSteps, tps_table_steps_free)
-
 G_END_DECLS
