@@ -50,17 +50,6 @@ set_service_names (TpsPlugin *plugin)
   plugin->node.services = (const gchar *const *) plugin->service_names->pdata;
 }
 
-/* Sets the services that a call in chunks can reach through a processor. Servers have separate
- * dispatchers. Errors are ignored here: the creation of a processor or server reports them, for
- * example a duplicate service. */
-static void
-set_chunked_services (TpsPlugin *plugin)
-{
-  tps_chunks_set_services (plugin->chunks,
-                           (const TpsService *) (gconstpointer) plugin->services->data,
-                           plugin->services->len, NULL, NULL);
-}
-
 void
 tps_plugin_add_service (TpsPlugin *plugin, const TpsService *service)
 {
@@ -69,7 +58,12 @@ tps_plugin_add_service (TpsPlugin *plugin, const TpsService *service)
   TPS_SIZED_COPY (known, service);
   g_array_append_val (plugin->services, known);
   set_service_names (plugin);
-  set_chunked_services (plugin);
+  /* A call in chunks can reach these services through a processor. Servers have separate
+   * dispatchers. Errors are ignored here: the creation of a processor or server reports them, for
+   * example a duplicate service. */
+  tps_chunks_set_services (plugin->chunks,
+                           (const TpsService *) (gconstpointer) plugin->services->data,
+                           plugin->services->len, NULL, NULL);
 }
 
 static void
@@ -289,15 +283,6 @@ choose_services (TpsPlugin *plugin, const TpsPluginOptions *options, GError **er
   return TRUE;
 }
 
-/* Common segments contain tensors that clients on this host read in place. With access rules, there
- * are no common segments, because a client could read tensors of other clients. */
-static void
-make_common_segments (TpsPlugin *plugin)
-{
-  if (plugin->access == NULL && (plugin->device == NULL || plugin->device->is_host))
-    plugin->common_segments = tps_common_segments_new ();
-}
-
 /* Returns a pool of common segments, or NULL if there are none. The caller owns a reference. */
 static TpsBufferPool *
 new_common_pool (TpsPlugin *plugin, TpsBudget *budget)
@@ -343,7 +328,10 @@ make_parameter_servers (TpsPlugin *plugin, const TpsPluginOptions *options, GErr
   g_autoptr (TpsBufferPool) shared_averages = NULL;
   g_autoptr (TpsBufferPool) shared_versions = NULL;
 
-  make_common_segments (plugin);
+  /* Common segments contain tensors that clients on this host read in place. With access rules,
+   * there are none, because a client could read tensors of other clients. */
+  if (plugin->access == NULL && (plugin->device == NULL || plugin->device->is_host))
+    plugin->common_segments = tps_common_segments_new ();
   averaging.shared_averages = shared_averages = new_common_pool (plugin, plugin->budgets->averages);
   plugin->parameter_servers.averaging = tps_parameter_server_new (&averaging, error);
   if (plugin->parameter_servers.averaging == NULL)

@@ -55,13 +55,6 @@ typedef struct
  * blocks some time after the charge of the process has fallen. */
 #define SETTLE_TURNS 40
 
-/* Returns a trimmer for `budgets`, which are borrowed and must outlive the last turn. */
-static MemoryTrimmer
-new_memory_trimmer (const TpsBudgets *budgets)
-{
-  return (MemoryTrimmer) { .budgets = budgets, .uncounted = G_MAXINT64 };
-}
-
 /* Returns the memory of the process that no budget counts; negative if charged memory has not been
  * used yet. The second and the third number of the file are the resident memory and the part of it
  * that belongs to files and shared memory, in pages. */
@@ -704,7 +697,7 @@ static gboolean
 wait_for_signal (const Program *program)
 {
   const TpsBudgets *budgets = program->plugin->budgets;
-  MemoryTrimmer trimmer = new_memory_trimmer (budgets);
+  MemoryTrimmer trimmer = { .budgets = budgets, .uncounted = G_MAXINT64 };
   struct pollfd readable = { .fd = signal_pipe[0], .events = POLLIN };
   gchar bytes[64];
 

@@ -33,7 +33,7 @@ typedef enum
   TPS_CHUNK_REPEATED, /* the chunk has already been received */
 } TpsChunkVerdict;
 
-/* Read-only for others, but for `owner`, which may be set before other threads know the transfer. */
+/* Read-only, but for `owner`, which may be set before other threads know the transfer. */
 typedef struct
 {
   TpsRefcount refcount;

@@ -27,20 +27,6 @@
  * reply, but `done` is not called before the bytes have been sent or the deadline has closed the
  * connection. */
 
-/* Sets client->wake_ns to the deadline of `call`, if this is earlier. Must be called with
- * client->lock held, when a call has entered the table. TRUE: the timer is set too late, and the
- * caller must post set_timer() to the loop. */
-static gboolean
-add_deadline (TpsClientCall *call)
-{
-  TpsClient *client = call->client;
-
-  if (call->deadline_ns >= client->wake_ns)
-    return FALSE;
-  client->wake_ns = call->deadline_ns;
-  return TRUE;
-}
-
 static void on_deadline (gpointer user_data);
 
 /* Sets the timer to wake_ns. A TpsLoopFunc; `user_data` is the client. */
@@ -92,14 +78,6 @@ take_expired (TpsClient *client, GPtrArray *orphans)
   return expired;
 }
 
-static GError *
-deadline_error (const TpsClientCall *call)
-{
-  return g_error_new (TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED, "%s: no reply from %s within %.3g s",
-                      call->name->str, call->client->where,
-                      (gdouble) (call->deadline_ns - call->started_ns) / 1000000000);
-}
-
 static void
 expire (TpsClientCall *call)
 {
@@ -118,7 +96,11 @@ expire (TpsClientCall *call)
       tps_client_lose_link (call->client, call->blocked_link, error);
     }
   if (!call->answered)
-    tps_client_call_fail (call, deadline_error (call));
+    tps_client_call_fail (
+        call,
+        g_error_new (TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED, "%s: no reply from %s within %.3g s",
+                     call->name->str, call->client->where,
+                     (gdouble) (call->deadline_ns - call->started_ns) / 1000000000));
 }
 
 static void
@@ -172,17 +154,6 @@ cancelled_error (const TpsClient *client)
                       client->where);
 }
 
-static GError *
-check_bound (const TpsClientCall *call)
-{
-  const TpsClientLink *link = call->client->link;
-
-  if (link != NULL && link->number == call->bound)
-    return NULL;
-  return g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "%s: the connection is closed",
-                      call->name->str);
-}
-
 /* Background calls are not limited. If such a call were refused, the client and the server would
  * disagree about the owner of a segment. */
 static GError *
@@ -193,7 +164,10 @@ check_call (const TpsClientCall *call)
   if (client->cancelled)
     return cancelled_error (client);
   if (call->bound != 0)
-    return check_bound (call);
+    return client->link != NULL && client->link->number == call->bound
+               ? NULL
+               : g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "%s: the connection is closed",
+                              call->name->str);
   if (client->calls.n_calls < client->max_in_flight)
     return NULL;
   return g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
@@ -260,7 +234,8 @@ enter_table (TpsClientCall *call, gboolean *wake)
   if (error != NULL)
     return error;
   tps_call_table_insert (&call->client->calls, call);
-  *wake = add_deadline (call);
+  *wake = call->deadline_ns < call->client->wake_ns;
+  call->client->wake_ns = MIN (call->client->wake_ns, call->deadline_ns);
   return NULL;
 }
 

@@ -341,9 +341,9 @@ typedef struct
   gsize n_bytes;
 } Total;
 
-/* Returns the total of the segments of a use with at least `min_bytes`: if `only_open`, of those that
- * are open and will stay open; otherwise also of those that are being closed or that the server has
- * already closed. */
+/* Returns the total of the segments of a use with at least `min_bytes`: if `only_open`, of those
+ * that are open and will stay open; otherwise also of those that are being closed or that the
+ * server has already closed. */
 static Total
 count_of_use (const TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use,
               gboolean only_open, gsize min_bytes)

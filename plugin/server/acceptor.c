@@ -67,14 +67,6 @@ describe_peer (const struct sockaddr_storage *peer, gchar *text, gsize size)
     g_strlcpy (text, "unix peer", size);
 }
 
-/* Unix sockets are never encrypted. */
-static TpsNetChannel *
-choose_channel (const TpsServerCore *core, const struct sockaddr_storage *peer)
-{
-  return core->tls != NULL && peer->ss_family != AF_UNIX ? tps_tls_acceptor_get_channel (core->tls)
-                                                         : &tps_plain_channel;
-}
-
 static void
 take_connection (TpsAcceptor *acceptor, gint fd, const struct sockaddr_storage *peer)
 {
@@ -99,7 +91,9 @@ take_connection (TpsAcceptor *acceptor, gint fd, const struct sockaddr_storage *
   tps_gauge_add (core->counts.open, 1);
   tps_socket_tune (fd);
   tps_session_begin (&acceptor->io[acceptor->next++ % acceptor->n_io], fd, text,
-                     choose_channel (core, peer));
+                     core->tls != NULL && peer->ss_family != AF_UNIX
+                         ? tps_tls_acceptor_get_channel (core->tls)
+                         : &tps_plain_channel);
 }
 
 /* Sets the events of all listeners. Returns FALSE if at least one could not be changed. */
@@ -151,12 +145,6 @@ pause_accepting (TpsAcceptor *acceptor, gint code)
   resume_later (acceptor);
 }
 
-static gboolean
-is_lack (gint code)
-{
-  return code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM;
-}
-
 static void
 on_connections (guint32 epoll_events, gpointer data)
 {
@@ -175,7 +163,7 @@ on_connections (guint32 epoll_events, gpointer data)
           take_connection (listener->acceptor, fd, &peer);
           continue;
         }
-      if (is_lack (code))
+      if (code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM)
         pause_accepting (listener->acceptor, code);
       if (code != EINTR && code != ECONNABORTED)
         return;

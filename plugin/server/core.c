@@ -21,14 +21,6 @@ list_init (TpsSessionList *list)
   list->last_id = 0;
 }
 
-/* Releases the memory. The list must be empty. */
-static void
-list_clear (TpsSessionList *list)
-{
-  g_array_unref (list->entries);
-  tps_mutex_clear (&list->lock);
-}
-
 /* Returns the index of the first entry with an id above `after`. Entries are sorted by id. The lock
  * must be held. */
 static guint
@@ -188,7 +180,8 @@ tps_server_core_unref (TpsServerCore *core)
   g_clear_pointer (&core->dispatcher, tps_dispatcher_unref);
   g_clear_pointer (&core->chunks, tps_chunks_free);
   g_ptr_array_unref (core->host_services);
-  list_clear (&core->sessions);
+  g_array_unref (core->sessions.entries);
+  tps_mutex_clear (&core->sessions.lock);
   tps_buffer_pool_unref (core->bodies);
   tps_buffer_pool_unref (core->strangers_bodies);
   tps_budget_unref (core->replies);

@@ -496,15 +496,6 @@ trace_start (TpsServer *server)
              tps_field_uint ("max_connections", server->core->limits.max_connections));
 }
 
-/* Each connection may have two descriptors: its socket, and a descriptor from its peer for a
- * segment. */
-static void
-reserve_descriptors (const TpsServerLimits *limits)
-{
-  tps_descriptor_table_enlarge (2 * ((gsize) limits->max_connections + limits->max_half_closed)
-                                + N_OTHER_DESCRIPTORS);
-}
-
 /* Returns FALSE if no connection could be taken. */
 static gboolean
 check_descriptors (GError **error)
@@ -537,7 +528,10 @@ start (TpsServer *server, GError **error)
     }
   if (!make_dispatchers (server, error))
     return FALSE;
-  reserve_descriptors (&server->core->limits);
+  /* Each connection may have two descriptors: its socket, and one from its peer for a segment. */
+  tps_descriptor_table_enlarge (
+      2 * ((gsize) server->core->limits.max_connections + server->core->limits.max_half_closed)
+      + N_OTHER_DESCRIPTORS);
   if (start_loops (server, error) && check_descriptors (error)
       && tps_acceptor_start (server->acceptor, server->io, server->n_io, error))
     {

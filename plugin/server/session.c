@@ -189,14 +189,6 @@ update_reading (TpsSession *session)
     tps_connection_resume (session->connection);
 }
 
-static const gchar *
-get_protocol_name (TpsProtocolKind protocol)
-{
-  if (protocol == 0)
-    return NULL;
-  return protocol == TPS_PROTOCOL_COMPACT ? "compact" : "binary";
-}
-
 void
 tps_session_describe (TpsSession *session, gint64 now_ns, TpsConnectionInfo *info)
 {
@@ -217,7 +209,9 @@ tps_session_describe (TpsSession *session, gint64 now_ns, TpsConnectionInfo *inf
   if (session->segments != NULL)
     info->n_shared_bytes = tps_segment_registry_get_bytes (session->segments);
   TPS_LOCK_SCOPE (&session->lock);
-  info->protocol = get_protocol_name (session->protocol);
+  info->protocol = session->protocol == 0                      ? NULL
+                   : session->protocol == TPS_PROTOCOL_COMPACT ? "compact"
+                                                               : "binary";
   info->is_framed = session->framed;
   info->principal = tps_principal_ref (tps_identity_get_principal (&session->identity));
   info->n_calls = session->n_calls;
@@ -940,8 +934,8 @@ dup_oneway (const TpsMessage *message)
   return NULL;
 }
 
-/* The drawn fault drops the message, or doubles it (the second time as a oneway message, which has no
- * reply); the connection may be closed. */
+/* The drawn fault drops the message, or doubles it (the second time as a oneway message, which has
+ * no reply); the connection may be closed. */
 static void
 on_message_with_faults (TpsConnection *connection, TpsMessage *message, gpointer data)
 {

@@ -316,15 +316,6 @@ find_trace_id (TpsCall *call, gchar text[TPS_TRACE_ID_TEXT])
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-/* Returns the name of the principal; NULL = the caller is anonymous. */
-static const gchar *
-find_principal (TpsCall *call)
-{
-  const TpsPrincipal *principal = tps_call_get_principal (call);
-
-  return principal != tps_principal_get_anonymous () ? tps_principal_get_name (principal) : NULL;
-}
-
 /* Records a failure in the log, the metrics and the span. `code` is the code on the wire; 0 = a
  * TApplicationException, which has no code. */
 static void
@@ -332,6 +323,7 @@ record_failure (TpsCall *call, gint code, const gchar *text)
 {
   TpsTraceEvent *event = code == TPS_ERROR_INTERNAL - TPS_ERROR_WIRE_BASE ? &request_failed_here
                                                                           : &request_failed;
+  const TpsPrincipal *principal = tps_call_get_principal (call);
   gchar trace_id[TPS_TRACE_ID_TEXT];
 
   call->code = code;
@@ -340,7 +332,9 @@ record_failure (TpsCall *call, gint code, const gchar *text)
     tps_method_metrics_fail (call->metrics, code);
   tps_trace (event, tps_field_text ("method", call->message->name),
              tps_field_text ("peer", tps_call_get_peer (call)),
-             tps_field_text ("principal", find_principal (call)),
+             tps_field_text ("principal", principal != tps_principal_get_anonymous ()
+                                              ? tps_principal_get_name (principal)
+                                              : NULL),
              tps_field_text ("code", get_code_name (code)), tps_field_text ("message", text),
              tps_field_text ("trace_id", find_trace_id (call, trace_id)));
 }
@@ -485,15 +479,6 @@ write_failure (TpsCall *call, const GError *failure)
   return call->rpc != NULL || is_of_contract (call->message->name)
              ? write_service_error (call, failure, NULL)
              : write_foreign_error (call, failure);
-}
-
-/* As write_failure(), for a call that its caller may not make. The form depends on the name of
- * the method only, so it does not reveal whether this server has the method. */
-static TpsWriter *
-write_refusal (TpsCall *call, const GError *failure)
-{
-  return is_of_contract (call->message->name) ? write_service_error (call, failure, NULL)
-                                              : write_foreign_error (call, failure);
 }
 
 /* ---- replies with results ------------------------------------------------------------------- */
@@ -920,5 +905,10 @@ tps_call_refuse (TpsCall *call, const GError *error)
   record_refusal (call, NULL, error);
   call->is_admin = FALSE; /* the refusal has been logged */
   record_error (call, error);
-  end_call (call, wants_reply (call) ? write_refusal (call, error) : NULL);
+  if (!wants_reply (call))
+    end_call (call, NULL);
+  else if (is_of_contract (call->message->name))
+    end_call (call, write_service_error (call, error, NULL));
+  else
+    end_call (call, write_foreign_error (call, error));
 }

@@ -174,8 +174,8 @@ typedef struct
   TpsDispatcher *transferred;
 } TpsCallContext;
 
-/* Others may read the fields, and the dispatcher sets `copies_shared`: arguments in memory shared with
- * the client are then copied. */
+/* Others may read the fields, and the dispatcher sets `copies_shared`: arguments in memory shared
+ * with the client are then copied. */
 struct TpsCall
 {
   TpsMessage *message;

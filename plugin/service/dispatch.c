@@ -360,15 +360,6 @@ refuse_unknown (const TpsDispatcher *dispatcher, TpsCall *call, const gchar *nam
   tps_call_reply_exception (call, TPS_EXCEPTION_UNKNOWN_METHOD, text);
 }
 
-static void
-refuse_kind (TpsCall *call, TpsMessageKind kind)
-{
-  g_autofree gchar *text = g_strdup_printf ("message type %d is neither a call (1) nor oneway (4)",
-                                            (gint) kind);
-
-  tps_call_reply_exception (call, TPS_EXCEPTION_INVALID_MESSAGE_TYPE, text);
-}
-
 /* Returns the charge of the message with all its bodies, or G_MAXSIZE if the sum overflows. */
 static gsize
 count_needed (const TpsMessage *message)
@@ -503,7 +494,12 @@ tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GEr
   else if (!may_call (target, call, message->name, &refusal))
     tps_call_refuse (call, refusal);
   else if (message->kind != TPS_MESSAGE_CALL && message->kind != TPS_MESSAGE_ONEWAY)
-    refuse_kind (call, message->kind);
+    {
+      g_autofree gchar *text = g_strdup_printf (
+          "message type %d is neither a call (1) nor oneway (4)", (gint) message->kind);
+
+      tps_call_reply_exception (call, TPS_EXCEPTION_INVALID_MESSAGE_TYPE, text);
+    }
   else if (target == NULL)
     refuse_unknown (dispatcher, call, message->name);
   else if (message->n_bytes_refused > 0)

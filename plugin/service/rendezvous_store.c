@@ -169,15 +169,6 @@ take_key (Waiters *waiters, const gchar *key, GBytes *value, GQueue *ended)
     }
 }
 
-static void
-take_owner (Waiters *waiters, gconstpointer owner, GQueue *ended)
-{
-  const GQueue *queue;
-
-  while ((queue = g_hash_table_lookup (waiters->by_owner, owner)) != NULL)
-    take (waiters, queue->head->data, ended);
-}
-
 static Waiter *
 get_earliest (const Waiters *waiters)
 {
@@ -485,10 +476,12 @@ tps_rendezvous_store_get (TpsRendezvousStore *store, const gchar *key,
 void
 tps_rendezvous_store_drop_owner (TpsRendezvousStore *store, gconstpointer owner)
 {
+  const GQueue *queue;
   GQueue ended = G_QUEUE_INIT;
 
   tps_mutex_lock (&store->lock);
-  take_owner (&store->waiters, owner, &ended);
+  while ((queue = g_hash_table_lookup (store->waiters.by_owner, owner)) != NULL)
+    take (&store->waiters, queue->head->data, &ended);
   tps_mutex_unlock (&store->lock);
   answer_waiters (&ended, TPS_ERROR_CONNECTION_LOST);
 }

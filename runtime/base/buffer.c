@@ -119,13 +119,6 @@ heap_block_new (gsize n_bytes)
   return (guint8 *) memory + offset;
 }
 
-/* Frees a block. `n_bytes` must be the size that heap_block_new() received. Thread: any. */
-static void
-heap_block_free (gpointer block, gsize n_bytes)
-{
-  free ((guint8 *) block - get_page_offset (n_bytes));
-}
-
 static gsize
 class_capacity (guint size_class)
 {
@@ -178,7 +171,7 @@ release_memory (TpsBuffer *buffer)
   if (buffer->block != NULL)
     tps_buffer_unref (buffer->block);
   else
-    heap_block_free (buffer->data, buffer->capacity);
+    free ((guint8 *) buffer->data - get_page_offset (buffer->capacity));
   g_free (buffer);
 }
 

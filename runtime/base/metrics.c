@@ -276,26 +276,20 @@ tps_metrics_record_start (TpsMetrics *metrics, const gchar *type_name, const gch
   return is_new;
 }
 
-static Span *
-find_span (TpsMetrics *metrics, const gchar *type_name, const gchar *key)
-{
-  Type *type = g_hash_table_lookup (metrics->types_by_name, type_name);
-
-  return type == NULL ? NULL : g_hash_table_lookup (type->spans, key);
-}
-
 /* Ends a span. If `elapsed_ms` is NULL, the sample is the time since the start of the span. */
 static gboolean
 end_span (TpsMetrics *metrics, const gchar *type_name, const gchar *key, const gdouble *elapsed_ms,
           GError **error)
 {
+  const Type *type;
   gint64 now_ns = metrics->clock (metrics->clock_data);
   gboolean was_finished = FALSE;
   gboolean is_known;
   Span *span;
 
   tps_mutex_lock (&metrics->lock);
-  span = find_span (metrics, type_name, key);
+  type = g_hash_table_lookup (metrics->types_by_name, type_name);
+  span = type != NULL ? g_hash_table_lookup (type->spans, key) : NULL;
   is_known = span != NULL;
   if (is_known)
     was_finished = span->is_finished;

@@ -53,14 +53,6 @@ static const Kind kinds[] = {
   [TPS_INITIALIZER_NORMAL] = { "NORMAL", { TRUE, TRUE, TRUE, TRUE }, { NAN, NAN, 0, 1 } },
 };
 
-/* Returns the name on the wire, such as "NORMAL", or NULL for an unknown kind. The string is
- * static. */
-static const gchar *
-initializer_kind_name (TpsInitializerKind kind)
-{
-  return (guint) kind < G_N_ELEMENTS (kinds) ? kinds[kind].name : NULL;
-}
-
 /* -- checks -- */
 
 static gdouble
@@ -120,7 +112,7 @@ initializer_resolve (TpsInitializer *initializer, TpsDType dtype, const gchar *w
 {
   TpsInitializer resolved = *initializer;
 
-  if (initializer_kind_name (initializer->kind) == NULL)
+  if ((guint) initializer->kind >= G_N_ELEMENTS (kinds) || kinds[initializer->kind].name == NULL)
     return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.kind: unknown initializer %d", what,
                      (gint) initializer->kind);
   for (gsize i = 0; i < G_N_ELEMENTS (fields); i++)

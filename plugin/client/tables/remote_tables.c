@@ -492,8 +492,8 @@ tps_remote_tables_drop (TpsRemoteTables *tables, const gchar *name, gint64 deadl
       request->arguments = &table->spec.name;
     }
   batch_run (batch, &tps_drop_table_rpc, deadline_ns);
-  /* A missing part counts as dropped. An earlier attempt whose reply was lost, or a different client,
-   * may have dropped it. */
+  /* A missing part counts as dropped. An earlier attempt whose reply was lost, or a different
+   * client, may have dropped it. */
   for (guint i = 0; i < batch->n_requests; i++)
     if (g_error_matches (batch->errors[i], TPS_ERROR, TPS_ERROR_NOT_FOUND))
       g_clear_error (&batch->errors[i]);

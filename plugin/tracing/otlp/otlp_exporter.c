@@ -64,14 +64,6 @@ begin_span (TpsJsonWriter *json, const TpsSpan *span, const guint8 *id, const gc
     tps_json_add_text (json, "traceState", span->tracestate);
 }
 
-static gboolean
-has_parent (const TpsSpan *span)
-{
-  static const guint8 none[TPS_SPAN_ID_BYTES];
-
-  return memcmp (span->context.parent_id, none, sizeof none) != 0;
-}
-
 /* Adds "Service:method" as rpc.service and rpc.method. A name without a colon is a method. */
 static void
 add_method (TpsJsonWriter *json, const TpsSpan *span)
@@ -92,7 +84,8 @@ add_call (TpsJsonWriter *json, const TpsSpan *span, gint64 epoch_ns)
   gint64 began_ns = epoch_ns + span->phases.began_ns;
 
   begin_span (json, span, span->span_id, span->method, KIND_SERVER);
-  if (has_parent (span))
+  if (memcmp (span->context.parent_id, (const guint8[TPS_SPAN_ID_BYTES]) { 0 }, TPS_SPAN_ID_BYTES)
+      != 0)
     add_id (json, "parentSpanId", span->context.parent_id, TPS_SPAN_ID_BYTES);
   add_time (json, "startTimeUnixNano", began_ns);
   add_time (json, "endTimeUnixNano", began_ns + tps_phases_get_total_ns (&span->phases));

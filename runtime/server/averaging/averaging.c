@@ -133,13 +133,6 @@ set_state (TpsRound *round, TpsRoundState state)
   round->state = state;
 }
 
-static gsize
-count_bytes (const TpsAveragingOptions *options)
-{
-  return sizeof (TpsRound) + ROUND_OVERHEAD_BYTES
-         + options->n_trainers * (sizeof (TpsContribution *) + sizeof (TpsDigest));
-}
-
 /* Creates an open round, owned by the caller, and appends it to `open_rounds`. Charges its memory,
  * apart from the gradients. Errors: RESOURCE_EXHAUSTED. */
 static TpsRound *
@@ -149,7 +142,11 @@ round_new (const TpsAveragingOptions *options, gint64 batch, gint32 param_loc, g
   TpsCharge charge = { options->budget, 0 };
   TpsRound *round;
 
-  if (!tps_charge_set (&charge, count_bytes (options), error))
+  if (!tps_charge_set (&charge,
+                       sizeof (TpsRound) + ROUND_OVERHEAD_BYTES
+                           + options->n_trainers
+                                 * (sizeof (TpsContribution *) + sizeof (TpsDigest)),
+                       error))
     return NULL;
   round = g_new0 (TpsRound, 1);
   round->charge = charge;
@@ -461,17 +458,6 @@ find_digest (const TpsRound *round, gint32 trainer)
                                                                          : NULL;
 }
 
-static GError *
-new_cannot_wait_error (const TpsRound *round)
-{
-  return g_error_new (
-      TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-      "round (batch %" G_GINT64_FORMAT
-      ", param_loc %d) waits for other trainers, and a call cannot wait on this server: "
-      "it serves one connection at a time",
-      round->batch, round->param_loc);
-}
-
 /* Answers a repeat, or adds it to the waiting tickets. Returns FALSE if a job still uses the
  * repeat, or if the digest of the first push is not known yet. */
 static gboolean
@@ -501,7 +487,13 @@ settle_repeat (TpsRound *round, TpsAveragingTicket *ticket, TpsAveragingOutput *
   else if (round->state == TPS_ROUND_COMPLETE)
     answer_with_average (round, ticket, output);
   else if (!ticket->may_wait && round->state == TPS_ROUND_OPEN)
-    fail_ticket (ticket, new_cannot_wait_error (round), output);
+    fail_ticket (ticket,
+                 g_error_new (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                              "round (batch %" G_GINT64_FORMAT
+                              ", param_loc %d) waits for other trainers, and a call cannot wait on "
+                              "this server: it serves one connection at a time",
+                              round->batch, round->param_loc),
+                 output);
   else
     {
       bury_contribution (g_steal_pointer (&ticket->contribution), output);

@@ -1157,14 +1157,6 @@ tps_durable_wait (TpsDurable *durable, GError **error)
   return get_phase (durable) != TPS_DURABLE_FAILED;
 }
 
-static TpsDisk *
-new_disk (TpsFaultPlan *faults)
-{
-  TpsDisk *disk = tps_disk_new_posix ();
-
-  return faults != NULL ? tps_faulty_disk_new (disk, faults) : disk;
-}
-
 static gint64
 get_system_time_ms (void)
 {
@@ -1183,7 +1175,9 @@ tps_durable_new (const TpsDurableOptions *options, GError **error)
   durable->durability = options->durability != 0 ? options->durability : TPS_DURABILITY_COMMIT;
   init_snapshots (durable, options);
   durable->owns_disk = options->disk == NULL;
-  durable->disk = durable->owns_disk ? new_disk (options->faults) : options->disk;
+  durable->disk = durable->owns_disk ? tps_disk_new_posix () : options->disk;
+  if (durable->owns_disk && options->faults != NULL)
+    durable->disk = tps_faulty_disk_new (durable->disk, options->faults);
   durable->folder = tps_data_folder_open (durable->disk, options->folder, error);
   if (durable->folder == NULL || !open_state (durable, options, error))
     return NULL;
