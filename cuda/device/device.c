@@ -575,11 +575,8 @@ tps_cuda_event_record (TpsEvent *base, TpsStream *stream_base)
 static GError *
 dup_failure (CudaEvent *event)
 {
-  GError *error;
-
   TPS_LOCK_SCOPE (&event->lock);
-  error = event->error != NULL ? g_error_copy (event->error) : NULL;
-  return error;
+  return event->error != NULL ? g_error_copy (event->error) : NULL;
 }
 
 void

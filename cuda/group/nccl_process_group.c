@@ -769,22 +769,17 @@ run_all_gather (NcclGroup *self, Job *job, GError **error)
 static gchar *
 dup_broken (NcclGroup *self)
 {
-  gchar *broken;
-
   TPS_LOCK_SCOPE (&self->lock);
-  broken = g_strdup (self->broken);
-  return broken;
+  return g_strdup (self->broken);
 }
 
 static gboolean
 is_aborted_func (gpointer user_data)
 {
   NcclGroup *self = user_data;
-  gboolean is_aborted;
 
   TPS_LOCK_SCOPE (&self->lock);
-  is_aborted = self->is_aborted;
-  return is_aborted;
+  return self->is_aborted;
 }
 
 static void

@@ -357,13 +357,10 @@ make_pulse (TpsServer *server)
 static TpsPulse *
 provide_pulse (TpsServer *server)
 {
-  TpsPulse *pulse;
-
   TPS_LOCK_SCOPE (&server->lock);
   if (server->pulse == NULL && server->state == STATE_RUNNING)
     server->pulse = make_pulse (server);
-  pulse = server->pulse;
-  return pulse;
+  return server->pulse;
 }
 
 /* Each standstill is logged once. */

@@ -382,11 +382,8 @@ choose_bodies (gpointer data)
 static GHashTable *
 dup_context (TpsSession *session)
 {
-  GHashTable *context;
-
   TPS_LOCK_SCOPE (&session->lock);
-  context = session->context != NULL ? g_hash_table_ref (session->context) : NULL;
-  return context;
+  return session->context != NULL ? g_hash_table_ref (session->context) : NULL;
 }
 
 /* ---- order of replies ----------------------------------------------------------------------- */

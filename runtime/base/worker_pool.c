@@ -687,11 +687,8 @@ tps_worker_pool_get_n_threads (TpsWorkerPool *pool)
 guint
 tps_worker_pool_get_n_queued (TpsWorkerPool *pool, TpsLane lane)
 {
-  guint n_queued;
-
   TPS_LOCK_SCOPE (&pool->lock);
-  n_queued = pool->lanes[lane].n_queued;
-  return n_queued;
+  return pool->lanes[lane].n_queued;
 }
 
 static void

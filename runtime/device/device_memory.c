@@ -69,11 +69,8 @@ tps_idle_memory_clear (TpsIdleMemory *idle)
 static guint
 count_frees (TpsIdleMemory *idle)
 {
-  guint n_frees;
-
   TPS_LOCK_SCOPE (&idle->lock);
-  n_frees = idle->n_frees;
-  return n_frees;
+  return idle->n_frees;
 }
 
 TpsBuffer *

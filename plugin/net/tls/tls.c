@@ -397,11 +397,8 @@ tps_tls_reload (TpsTls *tls, GError **error)
 gint64
 tps_tls_get_expiry_s (TpsTls *tls)
 {
-  gint64 expiry_s;
-
   TPS_LOCK_SCOPE (&tls->lock);
-  expiry_s = tls->expiry_s;
-  return expiry_s;
+  return tls->expiry_s;
 }
 
 SSL *

@@ -614,11 +614,9 @@ static const gchar *
 get_failure (TpsNetChannel *base)
 {
   TlsChannel *channel = (TlsChannel *) base;
-  const gchar *failure;
 
   TPS_LOCK_SCOPE (&channel->lock);
-  failure = channel->failure;
-  return failure;
+  return channel->failure;
 }
 
 /* ---- creation and release ------------------------------------------------------------------- */

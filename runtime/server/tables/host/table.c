@@ -664,11 +664,8 @@ tps_table_set_progress (TpsTable *table, TpsTableProgress progress)
 TpsTableProgress
 tps_table_get_progress (TpsTable *table)
 {
-  TpsTableProgress progress;
-
   TPS_LOCK_SCOPE (&table->progress_lock);
-  progress = table->progress;
-  return progress;
+  return table->progress;
 }
 
 TPS_DEFINE_REF (TpsTable, tps_table)
