@@ -51,10 +51,9 @@ model_call_init (TpsModelCall *call, TpsModelClient *client)
 static void
 wait_for_end (TpsModelCall *call)
 {
-  tps_mutex_lock (&call->lock);
+  TPS_LOCK_SCOPE (&call->lock);
   while (call->is_pending)
     tps_cond_wait (&call->changed, &call->lock);
-  tps_mutex_unlock (&call->lock);
 }
 
 /* Cancels the client if a call is still in flight, waits for the end of this call, and releases the
@@ -81,21 +80,19 @@ on_answered (gpointer user_data, TpsModelVersion *model, const GError *error)
 {
   TpsModelCall *call = user_data;
 
-  tps_mutex_lock (&call->lock);
+  TPS_LOCK_SCOPE (&call->lock);
   call->model = model != NULL ? tps_model_version_ref (model) : NULL;
   call->error = error != NULL ? g_error_copy (error) : NULL;
   call->is_pending = FALSE;
   tps_cond_signal (&call->changed);
-  tps_mutex_unlock (&call->lock);
 }
 
 static void
 begin (TpsModelCall *call)
 {
-  tps_mutex_lock (&call->lock);
+  TPS_LOCK_SCOPE (&call->lock);
   g_assert (!call->is_pending && call->model == NULL && call->error == NULL);
   call->is_pending = TRUE;
-  tps_mutex_unlock (&call->lock);
 }
 
 /* Each function starts a call; only one may be in flight at a time. Borrowed arguments must not

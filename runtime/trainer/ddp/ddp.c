@@ -274,10 +274,9 @@ on_failing (TpsBucketCall *call, const GError *error)
 {
   TpsDdp *ddp = call->user_data;
 
-  tps_mutex_lock (&ddp->lock);
+  TPS_LOCK_SCOPE (&ddp->lock);
   keep_first_error (ddp, error);
   tps_cond_broadcast (&ddp->changed);
-  tps_mutex_unlock (&ddp->lock);
 }
 
 /* -- memory -- */
@@ -395,7 +394,7 @@ tps_ddp_get_call (const TpsDdp *ddp, guint bucket)
 static void
 finish_bucket (TpsDdp *ddp, TpsBucketSlot *slot, TpsGradient *reduced, const GError *error)
 {
-  tps_mutex_lock (&ddp->lock);
+  TPS_LOCK_SCOPE (&ddp->lock);
   if (error != NULL)
     keep_first_error (ddp, error);
   else
@@ -403,7 +402,6 @@ finish_bucket (TpsDdp *ddp, TpsBucketSlot *slot, TpsGradient *reduced, const GEr
   slot->is_in_flight = FALSE;
   ddp->n_in_flight--;
   tps_cond_broadcast (&ddp->changed);
-  tps_mutex_unlock (&ddp->lock);
 }
 
 static gboolean
@@ -503,12 +501,8 @@ prepare_call (TpsDdp *ddp, TpsBucketSlot *slot, GError **error)
 static GError *
 dup_error (TpsDdp *ddp)
 {
-  GError *error;
-
-  tps_mutex_lock (&ddp->lock);
-  error = ddp->error != NULL ? g_error_copy (ddp->error) : NULL;
-  tps_mutex_unlock (&ddp->lock);
-  return error;
+  TPS_LOCK_SCOPE (&ddp->lock);
+  return ddp->error != NULL ? g_error_copy (ddp->error) : NULL;
 }
 
 /* Runs on the staging thread. If the device hangs, the pass gives up after DRAIN_NS and frees the

@@ -90,9 +90,8 @@ single_abort (TpsProcessGroup *group)
 {
   SingleGroup *self = (SingleGroup *) group;
 
-  tps_mutex_lock (&self->lock);
+  TPS_LOCK_SCOPE (&self->lock);
   self->is_aborted = TRUE;
-  tps_mutex_unlock (&self->lock);
 }
 
 static void

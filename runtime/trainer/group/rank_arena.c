@@ -141,7 +141,7 @@ take_range (TpsRankArena *arena, guint64 n_bytes, Range *range)
   guint64 begin = UNIT_BYTES;
   guint i = 0;
 
-  tps_mutex_lock (&arena->lock);
+  TPS_LOCK_SCOPE (&arena->lock);
   for (; i < arena->taken->len; i++)
     {
       const Range *taken = &g_array_index (arena->taken, Range, i);
@@ -153,7 +153,6 @@ take_range (TpsRankArena *arena, guint64 n_bytes, Range *range)
   *range = (Range) { begin, begin + n_bytes };
   if (range->end <= TPS_RANK_ARENA_PART_BYTES)
     g_array_insert_val (arena->taken, i, *range);
-  tps_mutex_unlock (&arena->lock);
   return range->end <= TPS_RANK_ARENA_PART_BYTES;
 }
 
@@ -165,11 +164,10 @@ release_range (TpsRankArena *arena, const Range *range)
   guint i = 0;
 
   madvise (arena->parts[arena->rank] + range->begin, range->end - range->begin, MADV_REMOVE);
-  tps_mutex_lock (&arena->lock);
+  TPS_LOCK_SCOPE (&arena->lock);
   while (g_array_index (arena->taken, Range, i).begin != range->begin)
     i++;
   g_array_remove_index (arena->taken, i);
-  tps_mutex_unlock (&arena->lock);
 }
 
 static void

@@ -74,10 +74,9 @@ tps_pass_set_digest (TpsPass *pass, const guint8 digest[16])
 {
   TpsPassControl *control = pass->control;
 
-  tps_mutex_lock (&control->lock);
+  TPS_LOCK_SCOPE (&control->lock);
   memcpy (control->digest, digest, sizeof control->digest);
   control->has_digest = TRUE;
-  tps_mutex_unlock (&control->lock);
 }
 
 /* Cancels all connections, which ends waits for other processes. Thread: any. */
@@ -86,7 +85,7 @@ pass_cancel_links (TpsPass *pass)
 {
   TpsPassControl *control = pass->control;
 
-  tps_mutex_lock (&control->links_lock);
+  TPS_LOCK_SCOPE (&control->links_lock);
   if (control->exchange != NULL)
     control->exchange->ops->cancel (control->exchange);
   if (control->group != NULL)
@@ -95,7 +94,6 @@ pass_cancel_links (TpsPass *pass)
     control->tables->ops->cancel (control->tables);
   if (control->model_client != NULL)
     control->model_client->ops->cancel (control->model_client);
-  tps_mutex_unlock (&control->links_lock);
 }
 
 /* -- access from other threads -- */
@@ -114,12 +112,8 @@ tps_pass_cancel (TpsPass *pass)
 gboolean
 tps_pass_is_cancelled (TpsPass *pass)
 {
-  gboolean is_cancelled;
-
-  tps_mutex_lock (&pass->control->lock);
-  is_cancelled = pass->control->is_cancelled;
-  tps_mutex_unlock (&pass->control->lock);
-  return is_cancelled;
+  TPS_LOCK_SCOPE (&pass->control->lock);
+  return pass->control->is_cancelled;
 }
 
 gboolean
@@ -135,10 +129,9 @@ tps_pass_show_loss (TpsPass *pass)
 {
   TpsPassControl *control = pass->control;
 
-  tps_mutex_lock (&control->lock);
+  TPS_LOCK_SCOPE (&control->lock);
   control->has_loss = TRUE;
   control->loss = *(const gdouble *) (gpointer) tps_buffer_get_data (pass->loss);
-  tps_mutex_unlock (&control->lock);
 }
 
 void
@@ -155,19 +148,17 @@ tps_pass_step_done (TpsPass *pass)
 void
 tps_pass_set_samples (TpsPass *pass, gint64 samples, gint64 epoch_samples)
 {
-  tps_mutex_lock (&pass->control->lock);
+  TPS_LOCK_SCOPE (&pass->control->lock);
   pass->control->samples = samples;
   pass->control->epoch_samples = epoch_samples;
-  tps_mutex_unlock (&pass->control->lock);
 }
 
 void
 tps_pass_alive (TpsPass *pass, gint64 until_ns)
 {
-  tps_mutex_lock (&pass->control->lock);
+  TPS_LOCK_SCOPE (&pass->control->lock);
   pass->control->heartbeat++;
   pass->control->alive_until_ns = until_ns;
-  tps_mutex_unlock (&pass->control->lock);
 }
 
 void
@@ -175,7 +166,7 @@ tps_pass_get_progress (TpsPass *pass, TpsTrainStatus *status)
 {
   TpsPassControl *control = pass->control;
 
-  tps_mutex_lock (&control->lock);
+  TPS_LOCK_SCOPE (&control->lock);
   /* A pass that waits with a deadline is alive. Until the deadline, each query counts as a
    * heartbeat. */
   if (tps_clock_now_ns () < control->alive_until_ns)
@@ -189,7 +180,6 @@ tps_pass_get_progress (TpsPass *pass, TpsTrainStatus *status)
   memcpy (status->parameters_digest, control->digest, sizeof control->digest);
   status->samples = control->samples;
   status->epoch_samples = control->epoch_samples;
-  tps_mutex_unlock (&control->lock);
 }
 
 /* -- metrics -- */

@@ -169,12 +169,11 @@ check_idle (TpsTrainer *trainer, GError **error)
 {
   gboolean is_running;
 
-  tps_mutex_lock (&trainer->lock);
+  TPS_LOCK_SCOPE (&trainer->lock);
   is_running = trainer->state == TPS_TRAIN_RUNNING;
   if (is_running)
     g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS, "pass %s is still running",
                  trainer->pass_name);
-  tps_mutex_unlock (&trainer->lock);
   return !is_running;
 }
 
@@ -183,7 +182,7 @@ tps_trainer_train (TpsTrainer *trainer, TpsTrainPlan *plan, GError **error)
 {
   gboolean ok = FALSE;
 
-  tps_mutex_lock (&trainer->start_lock);
+  TPS_LOCK_SCOPE (&trainer->start_lock);
   if (!check_idle (trainer, error))
     tps_train_plan_free (plan);
   else
@@ -195,7 +194,6 @@ tps_trainer_train (TpsTrainer *trainer, TpsTrainPlan *plan, GError **error)
       else
         tps_pass_free (pass);
     }
-  tps_mutex_unlock (&trainer->start_lock);
   return ok;
 }
 
@@ -220,21 +218,19 @@ void
 tps_trainer_get_status (TpsTrainer *trainer, TpsTrainStatus *status)
 {
   memset (status, 0, sizeof *status);
-  tps_mutex_lock (&trainer->lock);
+  TPS_LOCK_SCOPE (&trainer->lock);
   status->state = trainer->state;
   status->pass_name = g_strdup (trainer->pass_name);
   if (trainer->error != NULL)
     status->error = g_error_copy (trainer->error);
   if (trainer->pass != NULL)
     tps_pass_get_progress (trainer->pass, status);
-  tps_mutex_unlock (&trainer->lock);
 }
 
 void
 tps_trainer_cancel (TpsTrainer *trainer)
 {
-  tps_mutex_lock (&trainer->lock);
+  TPS_LOCK_SCOPE (&trainer->lock);
   if (trainer->state == TPS_TRAIN_RUNNING)
     tps_pass_cancel (trainer->pass);
-  tps_mutex_unlock (&trainer->lock);
 }

@@ -56,11 +56,10 @@ begin (TpsTableCall *call, guint first_output, guint n_expected, gint64 deadline
   call->deadline_ns = deadline_ns;
   call->start_ns = tps_clock_now_ns ();
   call->first_output = first_output;
-  tps_mutex_lock (&call->lock);
+  TPS_LOCK_SCOPE (&call->lock);
   g_assert (!call->is_pending);
   call->is_pending = TRUE;
   call->n_expected = n_expected;
-  tps_mutex_unlock (&call->lock);
 }
 
 static void
@@ -68,7 +67,7 @@ on_looked_up (gpointer user_data, TpsTensor *outputs, const GError *error)
 {
   TpsTableCall *call = user_data;
 
-  tps_mutex_lock (&call->lock);
+  TPS_LOCK_SCOPE (&call->lock);
   if (error != NULL)
     call->error = g_error_copy (error);
   else
@@ -77,7 +76,6 @@ on_looked_up (gpointer user_data, TpsTensor *outputs, const GError *error)
   call->end_ns = tps_clock_now_ns ();
   call->is_pending = FALSE;
   tps_cond_signal (&call->changed);
-  tps_mutex_unlock (&call->lock);
 }
 
 static void
