@@ -2,6 +2,8 @@
 
 // Tests the embedding tables of the standalone server over its sockets.
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 
 #include <atomic>
