@@ -73,7 +73,7 @@ TEST_F (EmbeddingTables, EndOnSigtermWithEveryCallAnsweredOrClosed)
   for (std::thread &thread : threads)
     thread.join ();
   EXPECT_EQ (n_odd, 0);
-  EXPECT_THAT (server.ReadErrors (), testing::HasSubstr (" table_created table=emb rows="));
+  EXPECT_THAT (server.ReadErrors (), testing::HasSubstr (" table_created table=counts rows="));
 }
 
 } // namespace
