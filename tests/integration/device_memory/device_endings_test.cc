@@ -40,8 +40,9 @@ TEST_F (DeviceEndings, WhereItCannotBeOpenedEverythingComesByWayOfTheHost)
   while (trainers_[0]->MayShare () || trainers_[1]->MayShare ())
     EXPECT_FALSE (Round (50000).was_there);
   EXPECT_FALSE (Round (50000).was_there);
-  EXPECT_LT (tps_fake_device_get_n_bytes (Device ()), n_bytes_before + kBlock)
-      << "segments without a use have been closed";
+  // The trainers close the segments that they cannot use, beside their rounds.
+  while (tps_fake_device_get_n_bytes (Device ()) >= n_bytes_before + kBlock)
+    EXPECT_FALSE (Round (50000).was_there);
 }
 
 TEST_F (DeviceEndings, MemoryOfAKilledTrainerIsReleasedAndTheServerContinues)
