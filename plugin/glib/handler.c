@@ -71,16 +71,6 @@ is_complete (const TpsRpc *rpc, const TpsMessage *message)
   return has_all (rpc, present);
 }
 
-/* Returns TRUE if generated code may read the call. All other calls go directly to the services,
- * which refuse them with an error. */
-static gboolean
-is_readable (const TpsHandlerService *service, const TpsMessage *message)
-{
-  const TpsRpc *rpc = find_rpc (service->name, message->name);
-
-  return message->n_bytes_refused == 0 && (rpc == NULL || is_complete (rpc, message));
-}
-
 /* ---- process() ------------------------------------------------------------------------------ */
 
 static gboolean process (ThriftProcessor *processor, ThriftProtocol *in, ThriftProtocol *out,
@@ -126,6 +116,7 @@ run (ThriftProcessor *processor, ThriftProtocol *in, ThriftProtocol *out, GError
   g_autoptr (GObject) reading = NULL;
   TpsProcessor *services;
   TpsMessage *message;
+  const TpsRpc *rpc;
   gboolean readable;
 
   g_object_get (processor, "handler", &handler, NULL);
@@ -135,7 +126,9 @@ run (ThriftProcessor *processor, ThriftProtocol *in, ThriftProtocol *out, GError
   message = tps_processor_receive (services, in, error);
   if (message == NULL)
     return FALSE;
-  readable = is_readable (service, message);
+  /* All calls that generated code must not read go directly to the services, which refuse them. */
+  rpc = find_rpc (service->name, message->name);
+  readable = message->n_bytes_refused == 0 && (rpc == NULL || is_complete (rpc, message));
   reading = (GObject *) protocol_new (message);
   return readable ? generated->process (processor, THRIFT_PROTOCOL (reading), out, error)
                   : thrift_processor_process (THRIFT_PROCESSOR (services),

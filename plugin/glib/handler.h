@@ -21,8 +21,7 @@
  *
  *   TPS_WIRE_PARAMETER_SERVER_HANDLER_CLASS (klass)->average_gradient = average;
  *
- * plugin/glib/wire_values.h converts values between the runtime and generated objects. A program
- * may also call the methods directly, without a server:
+ * A program may also call the methods directly, without a server:
  * tps_wire_parameter_server_if_average_gradient (handler, …).
  *
  * Semantics, limits and error messages are the same as those of the services, because each call is
@@ -42,6 +41,7 @@
 #include <thriftps/plugin.h>
 
 #include "plugin/glib/handlers.h"
+#include "tps_wire_tensor_types.h"
 
 G_BEGIN_DECLS
 
@@ -56,5 +56,9 @@ gpointer tps_handler_new (GType type, TpsPlugin *plugin, TpsHostKind kind, GErro
  * subclass of the generated processor. The processor holds a reference to the handler. Thread: one,
  * before the server starts. */
 ThriftProcessor *tps_handler_new_processor (gpointer handler);
+
+/* Creates the ServiceError that the services return for `error`, with its code, message and
+ * retry_after_ms, for methods that refuse a call. Thread: any. */
+TpsWireServiceError *tps_service_error_to_wire (const GError *error);
 
 G_END_DECLS

@@ -2,7 +2,7 @@
 
 #include "plugin/glib/handler_call.h"
 
-#include "plugin/glib/wire_values.h"
+#include "plugin/glib/handler.h"
 #include "plugin/host/protocol.h"
 #include "plugin/host/transcode.h"
 #include "plugin/host/transport.h"
@@ -42,21 +42,10 @@ tps_service_error_to_wire (const GError *error)
   return failure;
 }
 
-GError *
-tps_service_error_from_wire (const TpsWireServiceError *failure)
-{
-  GError *error = g_error_new_literal (TPS_ERROR, tps_error_from_wire_code ((gint) failure->code),
-                                       failure->message != NULL ? failure->message : "");
-
-  if (failure->__isset_retry_after_ms)
-    tps_error_set_retry_after_ms (error, failure->retry_after_ms);
-  return error;
-}
-
 /* ---- request -------------------------------------------------------------------------------- */
 
-ThriftProtocol *
-tps_handler_protocol_new (void)
+static ThriftProtocol *
+protocol_new (void)
 {
   static const TpsWriterForm form = { .protocol = TPS_PROTOCOL_BINARY };
   ThriftTransport *box = tps_host_transport_new_box (&form);
@@ -71,7 +60,7 @@ void
 tps_handler_call_begin (TpsHandlerCall *call, gpointer handler, const gchar *method)
 {
   *call = (TpsHandlerCall) { .processor = tps_handler_get_processor (handler),
-                             .protocol = tps_handler_protocol_new () };
+                             .protocol = protocol_new () };
   thrift_protocol_write_message_begin (call->protocol, method, T_CALL, 0, NULL);
   thrift_protocol_write_struct_begin (call->protocol, "", NULL);
 }
@@ -203,25 +192,17 @@ tps_handler_call_put_structs (TpsHandlerCall *call, gint16 id, const GPtrArray *
 
 /* ---- reply ---------------------------------------------------------------------------------- */
 
-/* Ends the request and returns it. The caller owns it. On an error, `call->error` is set. */
-static TpsWriter *
-end_request (TpsHandlerCall *call)
-{
-  thrift_protocol_write_struct_end (call->protocol, NULL);
-  if (thrift_protocol_write_message_end (call->protocol, &call->error) < 0)
-    return NULL;
-  return tps_host_transport_steal_reply (TPS_HOST_TRANSPORT (call->protocol->transport));
-}
-
 static TpsMessage *
 call_processor (TpsHandlerCall *call)
 {
-  g_autoptr (TpsWriter) request = end_request (call);
+  g_autoptr (TpsWriter) request = NULL;
   g_autoptr (TpsWriter) reply = NULL;
   TpsMessage *message;
 
-  if (request == NULL)
+  thrift_protocol_write_struct_end (call->protocol, NULL);
+  if (thrift_protocol_write_message_end (call->protocol, &call->error) < 0)
     return NULL;
+  request = tps_host_transport_steal_reply (TPS_HOST_TRANSPORT (call->protocol->transport));
   message = tps_transcode_message (request, &call->error);
   if (message == NULL)
     return NULL;

@@ -63,11 +63,6 @@ gboolean tps_handler_call_end (TpsHandlerCall *call, TpsWireServiceError **failu
 void tps_handler_reset_list (GPtrArray **list);
 void tps_handler_reset_struct (gpointer *object, GType type);
 
-/* Creates a protocol without a transport: it keeps the written message, and reads the message of
- * tps_host_protocol_give_message(). Written binaries are borrowed until the written message is
- * freed. The caller owns the result. */
-ThriftProtocol *tps_handler_protocol_new (void);
-
 /* Set and return the processor to which a handler sends its calls. set() takes a reference; the
  * result of get() is borrowed; NULL = no processor. */
 void tps_handler_set_processor (gpointer handler, ThriftProcessor *processor);

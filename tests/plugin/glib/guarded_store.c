@@ -2,7 +2,6 @@
 
 #include "tests/plugin/glib/guarded_store.h"
 
-#include "plugin/glib/wire_values.h"
 #include "runtime/base/error.h"
 
 typedef struct
