@@ -85,18 +85,6 @@ cuda_sgd_rows (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values,
 
 /* -- products -- */
 
-/* Computes c = beta * c, the result for k = 0. If beta is 0, c is not read. */
-static void
-scale_result (TpsStream *stream, const TpsGemm *gemm)
-{
-  gsize n_elems = gemm->m * gemm->n;
-
-  if (gemm->beta == 0)
-    tps_cuda_ops.zero (stream, gemm->c, n_elems * sizeof gemm->c[0]);
-  else
-    tps_cuda_ops.scale (stream, TPS_DTYPE_FLOAT32, gemm->c, gemm->c, (gdouble) gemm->beta, n_elems);
-}
-
 /* If memory runs out, unused memory of the pool is returned to the GPU, and the handle is created
  * once more. */
 static cublasHandle_t
@@ -119,9 +107,15 @@ cuda_gemm (TpsStream *stream, const TpsGemm *gemm)
 
   if (gemm->m == 0 || gemm->n == 0)
     return;
-  if (gemm->k == 0)
+  if (gemm->k == 0) /* c = beta * c; if beta is 0, c is not read */
     {
-      scale_result (stream, gemm);
+      gsize n_elems = gemm->m * gemm->n;
+
+      if (gemm->beta == 0)
+        tps_cuda_ops.zero (stream, gemm->c, n_elems * sizeof gemm->c[0]);
+      else
+        tps_cuda_ops.scale (stream, TPS_DTYPE_FLOAT32, gemm->c, gemm->c, (gdouble) gemm->beta,
+                            n_elems);
       return;
     }
   if (!tps_cuda_stream_enter (cuda))

@@ -164,13 +164,6 @@ start (TpsCudaDevice *device, GError **error)
   return TRUE;
 }
 
-static gboolean
-start_once (TpsCudaDevice *device, GError **error)
-{
-  TPS_LOCK_SCOPE (&device->start_lock);
-  return g_atomic_int_get (&device->is_started) || start (device, error);
-}
-
 gboolean
 tps_cuda_device_enter (TpsCudaDevice *device, GError **error)
 {
@@ -181,7 +174,10 @@ tps_cuda_device_enter (TpsCudaDevice *device, GError **error)
   if ((cudaGetDevice (&current) != cudaSuccess || current != device->ordinal)
       && !tps_cuda_device_check (device, cudaSetDevice (device->ordinal), "cudaSetDevice", error))
     return FALSE;
-  return g_atomic_int_get (&device->is_started) || start_once (device, error);
+  if (g_atomic_int_get (&device->is_started))
+    return TRUE;
+  TPS_LOCK_SCOPE (&device->start_lock);
+  return g_atomic_int_get (&device->is_started) || start (device, error);
 }
 
 void

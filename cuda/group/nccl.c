@@ -9,15 +9,6 @@
 /* The first version with ncclCommInitRankConfig() and ncclCommFinalize(). */
 #define OLDEST_VERSION NCCL_VERSION (2, 14, 0)
 
-static gboolean
-check_version (TpsNccl *nccl, const gchar *name, GError **error)
-{
-  if (nccl->get_version (&nccl->version) == ncclSuccess && nccl->version >= OLDEST_VERSION)
-    return TRUE;
-  return tps_fail (error, TPS_ERROR_UNAVAILABLE, "%s is version %d, expected at least %d", name,
-                   nccl->version, OLDEST_VERSION);
-}
-
 gboolean
 tps_nccl_load (TpsNccl *nccl, const gchar *name, GError **error)
 {
@@ -37,8 +28,12 @@ tps_nccl_load (TpsNccl *nccl, const gchar *name, GError **error)
   };
 
   nccl->version = 0;
-  return tps_cuda_search_library (name, functions, G_N_ELEMENTS (functions), error)
-         && check_version (nccl, name, error);
+  if (!tps_cuda_search_library (name, functions, G_N_ELEMENTS (functions), error))
+    return FALSE;
+  if (nccl->get_version (&nccl->version) == ncclSuccess && nccl->version >= OLDEST_VERSION)
+    return TRUE;
+  return tps_fail (error, TPS_ERROR_UNAVAILABLE, "%s is version %d, expected at least %d", name,
+                   nccl->version, OLDEST_VERSION);
 }
 
 static TpsNccl own;

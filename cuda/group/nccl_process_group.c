@@ -346,14 +346,6 @@ staging_drain (TpsStaging *self, GError **error)
   return TRUE;
 }
 
-/* Discards pending output: its destinations will not be written to. */
-static void
-staging_drop (TpsStaging *self)
-{
-  for (guint i = 0; i < G_N_ELEMENTS (self->slots); i++)
-    self->slots[i].to = NULL;
-}
-
 /* -- nccl process group -- */
 
 /* -- collectives -- */
@@ -791,7 +783,9 @@ break_group (NcclGroup *self, const Job *job, const GError *failure)
                                     self->base.size, failure->message);
   tps_mutex_unlock (&self->lock);
   communicator_abort (&self->communicator);
-  staging_drop (&self->collectives.staging);
+  /* The destinations of pending output will not be written to. */
+  for (guint i = 0; i < G_N_ELEMENTS (self->collectives.staging.slots); i++)
+    self->collectives.staging.slots[i].to = NULL;
 }
 
 static void
