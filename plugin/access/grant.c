@@ -74,21 +74,12 @@ rule_allows_method (const TpsRule *rule, const TpsGuardedMethod *method)
 }
 
 static gboolean
-rule_allows_all_tables (const TpsRule *rule)
-{
-  for (gchar **pattern = rule->tables; *pattern != NULL; pattern++)
-    if (strcmp (*pattern, "*") == 0)
-      return TRUE;
-  return FALSE;
-}
-
-static gboolean
 rule_allows_table (const TpsRule *rule, const gchar *table, TpsRight right)
 {
   if ((rule->rights & (guint) right) == 0)
     return FALSE;
   return table != NULL ? tps_glob_matches_any ((const gchar *const *) rule->tables, table)
-                       : rule_allows_all_tables (rule);
+                       : g_strv_contains ((const gchar *const *) rule->tables, "*");
 }
 
 /* Returns TRUE if the decisions about `method` were made when the grant was created. Methods that
@@ -223,17 +214,6 @@ decide_method (TpsGrant *grant, guint m, const TpsGuardedMethod *method)
     }
 }
 
-static void
-decide (TpsGrant *grant, const GPtrArray *methods)
-{
-  grant->n_methods = methods->len;
-  grant->n_words = (grant->n_mine + BITS - 1) / BITS;
-  grant->sets = g_new0 (guint64, MAX ((gsize) grant->n_words * methods->len, 1));
-  grant->may = g_new0 (guint8, MAX (methods->len, 1));
-  for (guint m = 0; m < methods->len; m++)
-    decide_method (grant, m, methods->pdata[m]);
-}
-
 TpsGrant *
 tps_grant_new (const TpsPrincipal *principal, TpsRules *rules, const GPtrArray *methods,
                TpsAudit *audit, gpointer owner, GDestroyNotify release_owner)
@@ -249,7 +229,12 @@ tps_grant_new (const TpsPrincipal *principal, TpsRules *rules, const GPtrArray *
     return grant;
   grant->rules = tps_rules_ref (rules);
   find_rules (grant);
-  decide (grant, methods);
+  grant->n_methods = methods->len;
+  grant->n_words = (grant->n_mine + BITS - 1) / BITS;
+  grant->sets = g_new0 (guint64, MAX ((gsize) grant->n_words * methods->len, 1));
+  grant->may = g_new0 (guint8, MAX (methods->len, 1));
+  for (guint m = 0; m < methods->len; m++)
+    decide_method (grant, m, methods->pdata[m]);
   return grant;
 }
 

@@ -350,19 +350,6 @@ read_rule (const Reading *reading, JsonNode *node, TpsRule *rule, GError **error
   return TRUE;
 }
 
-/* Parses the member "tenants" into `rules`; a NULL `node` means that the file has no such
- * member. */
-static gboolean
-read_tenants (const Reading *reading, JsonNode *node, TpsRules *rules, GError **error)
-{
-  g_autoptr (GError) cause = NULL;
-  JsonNode *culprit = NULL;
-
-  rules->tenants = tps_tenants_parse (node, &culprit, &cause);
-  return rules->tenants != NULL
-         || refuse_line (reading, get_line (reading, culprit), error, "%s", cause->message);
-}
-
 static gboolean
 read_rules (const Reading *reading, JsonNode *root, TpsRules *rules, GError **error)
 {
@@ -371,6 +358,8 @@ read_rules (const Reading *reading, JsonNode *root, TpsRules *rules, GError **er
   JsonNode *list = object != NULL ? json_object_get_member (object, "rules") : NULL;
   JsonNode *tenants = object != NULL ? json_object_get_member (object, "tenants") : NULL;
   JsonArray *array;
+  g_autoptr (GError) cause = NULL;
+  JsonNode *culprit = NULL;
 
   if (list == NULL || !JSON_NODE_HOLDS_ARRAY (list)
       || json_object_get_size (object) != (tenants != NULL ? 2 : 1))
@@ -388,7 +377,9 @@ read_rules (const Reading *reading, JsonNode *root, TpsRules *rules, GError **er
       if (!read_rule (reading, json_array_get_element (array, i), rule, error))
         return FALSE;
     }
-  return read_tenants (reading, tenants, rules, error);
+  rules->tenants = tps_tenants_parse (tenants, &culprit, &cause);
+  return rules->tenants != NULL
+         || refuse_line (reading, get_line (reading, culprit), error, "%s", cause->message);
 }
 
 /* ---- file of rules -------------------------------------------------------------------------- */

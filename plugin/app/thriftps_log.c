@@ -301,17 +301,6 @@ find_folder (const gchar *path)
   return g_strdup (path);
 }
 
-/* Parses the options. `argv` must begin with the name of the program, and must not contain the
- * command and the folder. */
-static gboolean
-parse_flags (Program *program, const gchar *const *argv, GError **error)
-{
-  g_autoptr (TpsArguments) arguments = tps_arguments_new (options);
-
-  return tps_arguments_add_line (arguments, argv, error)
-         && tps_arguments_apply (arguments, &program->flags, error);
-}
-
 static gint
 run (Program *program)
 {
@@ -330,6 +319,7 @@ int
 main (int argc, char **argv)
 {
   Program program = { .shown_ns = tps_clock_now_ns () };
+  g_autoptr (TpsArguments) arguments = tps_arguments_new (options);
   g_autoptr (GError) error = NULL;
   gint n_named = 0; /* the command and the folder */
   gint status;
@@ -339,7 +329,8 @@ main (int argc, char **argv)
   program.command = n_named > 0 ? argv[1] : "";
   program.folder = n_named > 1 ? find_folder (argv[2]) : NULL;
   argv[n_named] = argv[0]; /* the parser skips the name of the program */
-  if (!parse_flags (&program, (const gchar *const *) argv + n_named, &error))
+  if (!tps_arguments_add_line (arguments, (const gchar *const *) argv + n_named, &error)
+      || !tps_arguments_apply (arguments, &program.flags, &error))
     status = fail (2, error->message);
   else if (program.flags.help)
     {

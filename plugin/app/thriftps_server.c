@@ -100,17 +100,6 @@ memory_trimmer_turn (MemoryTrimmer *trimmer)
     malloc_trim (0);
 }
 
-/* Sets thresholds of the allocator, so that freed blocks of 512 KiB or more are returned to the
- * system at once; glibc raises these thresholds, and each of its arenas then keeps up to 64 MiB
- * that no budget counts. Must be called before other threads are started. */
-static void
-memory_trimmer_set_allocator (void)
-{
-  /* Explicit values also stop glibc from raising both thresholds when large blocks are freed. */
-  mallopt (M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
-  mallopt (M_TRIM_THRESHOLD, MMAP_THRESHOLD_BYTES);
-}
-
 static void
 append_number (GString *list, const gchar *name, gsize value, const gchar *unit,
                const gchar *origin)
@@ -255,16 +244,6 @@ open_log (const TpsServerFlags *flags, GError **error)
   tps_trace_set_sink (tps_trace_stream_sink, log);
   tps_trace_set_levels (flags->log_level, NULL);
   return log;
-}
-
-/* Opens the file of the log again. A failure is logged to the old file, which stays in use. */
-static void
-reopen_log (TpsTraceStream *log)
-{
-  g_autoptr (GError) error = NULL;
-
-  if (!tps_trace_stream_reopen (log, &error))
-    tps_trace (&log_not_reopened, tps_field_text ("reason", error->message));
 }
 
 #define SECRET "(secret)"
@@ -668,8 +647,11 @@ catch_signals (void)
 static void
 reload (const Program *program)
 {
+  g_autoptr (GError) failure = NULL;
+
   tps_service_manager_begin_reload (program->manager);
-  reopen_log (program->log);
+  if (!tps_trace_stream_reopen (program->log, &failure)) /* the old file stays in use */
+    tps_trace (&log_not_reopened, tps_field_text ("reason", failure->message));
   if (program->tls != NULL)
     {
       g_autoptr (GError) error = NULL;
@@ -785,7 +767,10 @@ tps_server_main (char **argv, const TpsServerAddition *added)
   addition = added;
   ensure_standard_streams ();
   tps_descriptor_table_raise_limit ();
-  memory_trimmer_set_allocator ();
+  /* Freed blocks of 512 KiB or more are returned to the system at once. glibc would raise these
+   * thresholds, and each of its arenas would then keep up to 64 MiB that no budget counts. */
+  mallopt (M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
+  mallopt (M_TRIM_THRESHOLD, MMAP_THRESHOLD_BYTES);
   catch_signals ();
   if (!tps_server_flags_parse ((const gchar *const *) argv, added->service, &flags, &error))
     fail (2, error->message);

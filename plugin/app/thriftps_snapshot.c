@@ -33,14 +33,6 @@ fail (gint status, const gchar *text)
 
 /* ---- show ------------------------------------------------------------------------------------ */
 
-static void
-print_table (const TpsTableSpec *spec)
-{
-  printf ("table %s rows=%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " dim=%d dtype=%s\n",
-          spec->name, spec->shard.n_rows, spec->shard.rows, spec->dim,
-          tps_dtype_name (spec->dtype));
-}
-
 static gboolean
 show_snapshot (TpsDisk *disk, const gchar *path, GError **error)
 {
@@ -59,7 +51,13 @@ show_snapshot (TpsDisk *disk, const gchar *path, GError **error)
           folder, info.history, info.moment.epoch, info.moment.time_ms, info.lsn, info.end_lsn,
           info.n_tables, info.n_increments, info.has_model ? "yes" : "no", info.n_bytes);
   for (guint i = 0; i < tps_snapshot_tables_get_n_specs (tables); i++)
-    print_table (tps_snapshot_tables_get_spec (tables, i));
+    {
+      const TpsTableSpec *spec = tps_snapshot_tables_get_spec (tables, i);
+
+      printf ("table %s rows=%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " dim=%d dtype=%s\n",
+              spec->name, spec->shard.n_rows, spec->shard.rows, spec->dim,
+              tps_dtype_name (spec->dtype));
+    }
   return TRUE;
 }
 

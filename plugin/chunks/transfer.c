@@ -110,16 +110,6 @@ tps_transfer_get_n_bytes (const TpsTransfer *transfer)
 /* ---- chunks --------------------------------------------------------------------------------- */
 
 static gboolean
-check_numbers (const TpsTransfer *transfer, const TpsChunk *chunk, GError **error)
-{
-  if (chunk->count == transfer->n_chunks && chunk->index >= 0 && chunk->index < chunk->count)
-    return TRUE;
-  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
-                   "chunk %d of %d: transfer %s was begun with %d chunks", chunk->index,
-                   chunk->count, transfer->name, transfer->n_chunks);
-}
-
-static gboolean
 check_length (const TpsTransfer *transfer, const TpsChunk *chunk, GError **error)
 {
   gsize n_bytes = g_bytes_get_size (chunk->data.received);
@@ -141,8 +131,13 @@ check_length (const TpsTransfer *transfer, const TpsChunk *chunk, GError **error
 TpsChunkVerdict
 tps_transfer_check (TpsTransfer *transfer, const TpsChunk *chunk, GError **error)
 {
-  if (!check_numbers (transfer, chunk, error))
-    return TPS_CHUNK_REFUSED;
+  if (chunk->count != transfer->n_chunks || chunk->index < 0 || chunk->index >= chunk->count)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "chunk %d of %d: transfer %s was begun with %d chunks", chunk->index,
+                   chunk->count, transfer->name, transfer->n_chunks);
+      return TPS_CHUNK_REFUSED;
+    }
   if (chunk->index > transfer->n_fed)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
