@@ -177,15 +177,6 @@ assembly_put (Assembly *assembly, const TpsChunk *chunk, gboolean *may_help, GEr
   return TRUE;
 }
 
-/* Sets the whole reply, for a peer that does not send it in chunks. Must be called instead of
- * assembly_put(). Errors: INTERNAL. */
-static gboolean
-assembly_put_whole (Assembly *assembly, GBytes *message, GError **error)
-{
-  assembly->n_chunks = 1;
-  return feed (assembly, message, error);
-}
-
 /* Returns the complete reply, which the caller owns; NULL if chunks are missing. */
 static TpsMessage *
 assembly_take (Assembly *assembly)
@@ -505,10 +496,11 @@ take_large_answer (ChunkedCall *call, const TpsLargeAnswer *large)
   begin_get (call, large->bytes, large->count);
   if (call->failure != NULL || large->count > 0)
     return;
+  call->assembly->n_chunks = 1; /* the peer has not sent the reply in chunks */
   if (large->message.received == NULL)
     fail (call, g_error_new_literal (TPS_ERROR, TPS_ERROR_INTERNAL,
                                      "the peer returned neither a message nor chunks"));
-  else if (assembly_put_whole (call->assembly, large->message.received, &error))
+  else if (feed (call->assembly, large->message.received, &error))
     call->answer = assembly_take (call->assembly);
   else
     fail (call, error);

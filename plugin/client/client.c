@@ -289,23 +289,12 @@ submit (TpsClientCall *call)
   return TRUE;
 }
 
-static GError *
-write_rpc (TpsClientCall *call, const TpsRpc *rpc, gconstpointer arguments)
-{
-  TpsRpcValue value = { rpc, arguments };
-  GError *error = NULL;
-
-  tps_client_call_write (call, tps_rpc_value_write_arguments, &value);
-  if (tps_writer_message_end (call->writer, &error))
-    tps_client_call_written (call);
-  return error;
-}
-
 /* `rpc` is NULL for a delay. */
 static void
 start_own_call (TpsClientCall *call, const TpsRpc *rpc, gconstpointer arguments)
 {
   TpsClient *client = call->client;
+  TpsRpcValue value = { rpc, arguments };
   GError *error;
 
   enter (client);
@@ -313,7 +302,11 @@ start_own_call (TpsClientCall *call, const TpsRpc *rpc, gconstpointer arguments)
     tps_client_call_set_name (call, rpc->service, rpc->name);
   error = register_call (call);
   if (error == NULL && rpc != NULL)
-    error = write_rpc (call, rpc, arguments);
+    {
+      tps_client_call_write (call, tps_rpc_value_write_arguments, &value);
+      if (tps_writer_message_end (call->writer, &error))
+        tps_client_call_written (call);
+    }
   if (error == NULL)
     submit (call);
   else
@@ -812,15 +805,6 @@ may_be_too_large (TpsClientCall *call)
   return !fits_frame;
 }
 
-/* Ends the message of a large call, for a frame or for a transfer. Errors: RESOURCE_EXHAUSTED if
- * the message is too long for both. */
-static gboolean
-end_large (TpsClientCall *call, GError **error)
-{
-  call->is_framable = tps_writer_message_end (call->writer, NULL);
-  return call->is_framable || tps_writer_message_end_transferred (call->writer, error);
-}
-
 static void
 on_sent (gpointer user_data, TpsMessage *answer, GError *error)
 {
@@ -1069,7 +1053,8 @@ call_write (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_da
       tps_client_call_unwrite (call);
       call->is_large = TRUE;
       tps_client_call_write (call, write, write_data);
-      if (!end_large (call, &error))
+      call->is_framable = tps_writer_message_end (call->writer, NULL);
+      if (!call->is_framable && !tps_writer_message_end_transferred (call->writer, &error))
         return error;
     }
   tps_client_call_written (call);

@@ -200,15 +200,6 @@ tps_client_call_new (TpsClient *client, gint64 deadline_ns, gpointer user_data)
 }
 
 static void
-call_free (TpsClientCall *call)
-{
-  g_clear_pointer (&call->reply, tps_message_free);
-  g_clear_pointer (&call->lease, tps_sharing_unref);
-  g_clear_error (&call->error);
-  tps_magazine_put (&magazine, &depot, call);
-}
-
-static void
 call_report (TpsClientCall *call)
 {
   TpsReader result;
@@ -220,18 +211,6 @@ call_report (TpsClientCall *call)
     call->done (call->user_data, &result, type, NULL);
   else
     call->done (call->user_data, NULL, TPS_WIRE_STOP, call->error);
-}
-
-/* Ends the lease. A reply of any kind, including an error, gives the segments back to the client.
- * So does a call that was never sent. */
-static void
-call_end_lease (TpsClientCall *call)
-{
-  gboolean was_sent = atomic_load (&call->sending) == TPS_CLIENT_WRITER_GIVEN;
-
-  if (call->lease != NULL)
-    tps_segment_lease_end (call->lease, call->reply != NULL || !was_sent);
-  g_clear_pointer (&call->lease, tps_sharing_unref);
 }
 
 void
@@ -248,11 +227,19 @@ tps_client_call_finish (gpointer user_data)
       tps_mutex_unlock (&client->lock);
       call->answered = FALSE;
     }
-  call_end_lease (call);
+  /* A reply of any kind, including an error, gives the segments back to the client. So does a call
+   * that was never sent. */
+  if (call->lease != NULL)
+    tps_segment_lease_end (call->lease,
+                           call->reply != NULL
+                               || atomic_load (&call->sending) != TPS_CLIENT_WRITER_GIVEN);
+  g_clear_pointer (&call->lease, tps_sharing_unref);
   if (call->goes_on != NULL && call->goes_on (call))
     return;
   call_report (call);
-  call_free (call);
+  g_clear_pointer (&call->reply, tps_message_free);
+  g_clear_error (&call->error);
+  tps_magazine_put (&magazine, &depot, call);
   tps_mutex_lock (&client->lock);
   if (--client->n_calls == 0)
     tps_cond_broadcast (&client->idle);

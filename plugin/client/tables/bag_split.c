@@ -183,15 +183,6 @@ split_bag (Splitter *splitter, gsize bag)
     g_array_append_val (split->spanning, spanning);
 }
 
-/* Passes the query on unchanged. The ids need not be read, because the table has only one shard. */
-static void
-pass_on (TpsBagSplit *split)
-{
-  split->is_passed_on = TRUE;
-  split->n_parts = 1;
-  split->parts = g_new0 (TpsBagPart, 1);
-}
-
 void
 tps_bag_split_init (TpsBagSplit *split, TpsPlacedTable *table, const TpsBagQuery *query,
                     TpsSplitMode mode)
@@ -204,7 +195,10 @@ tps_bag_split_init (TpsBagSplit *split, TpsPlacedTable *table, const TpsBagQuery
   *split = (TpsBagSplit) { .table = tps_placed_table_ref (table), .query = *query, .mode = mode };
   if (table->n_shards == 1 && mode != TPS_SPLIT_ROWS)
     {
-      pass_on (split);
+      /* The query is passed on unchanged, and its ids are not read. */
+      split->is_passed_on = TRUE;
+      split->n_parts = 1;
+      split->parts = g_new0 (TpsBagPart, 1);
       return;
     }
   splitter.weights = has_weights (query) ? query->weights.data : NULL;
@@ -317,24 +311,17 @@ scatter (const TpsBagSplit *split, gfloat *output, gfloat *scratch)
     }
 }
 
-static gsize
-longest_span (const GArray *spanning)
-{
-  gsize longest = 0;
-
-  for (guint i = 0; i < spanning->len; i++)
-    longest = MAX (longest, g_array_index (spanning, TpsSpanningBag, i).n_slots);
-  return longest;
-}
-
 /* Pools the slots of each bag that spans several shards, like rows of a small table. */
 static void
 pool_slots (const TpsBagSplit *split, const gfloat *scratch, gfloat *output)
 {
   gsize dim = (gsize) split->table->spec.dim;
-  gsize longest = longest_span (split->spanning);
-  g_autofree gint64 *numbers = g_new (gint64, longest);
+  gsize longest = 0;
+  g_autofree gint64 *numbers = NULL;
 
+  for (guint i = 0; i < split->spanning->len; i++)
+    longest = MAX (longest, g_array_index (split->spanning, TpsSpanningBag, i).n_slots);
+  numbers = g_new (gint64, longest);
   for (gsize i = 0; i < longest; i++)
     numbers[i] = (gint64) i;
   for (guint i = 0; i < split->spanning->len; i++)

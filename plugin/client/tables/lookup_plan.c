@@ -4,18 +4,6 @@
 
 #include "runtime/base/error.h"
 
-static void
-add_part (TpsLookupPlan *plan, guint query, guint part)
-{
-  const TpsBagSplit *split = &plan->splits[query];
-  guint server = split->table->servers[split->parts[part].shard];
-  TpsBagQuery part_query = tps_bag_split_get_query (split, part);
-  TpsPartNumber number = { query, part };
-
-  g_array_append_val (plan->requests[server].queries, part_query);
-  g_array_append_val (plan->requests[server].parts, number);
-}
-
 TpsLookupPlan *
 tps_lookup_plan_new (TpsPlacedTable *const *tables, const TpsBagQuery *queries, guint n_queries,
                      TpsSplitMode mode, guint n_servers)
@@ -36,7 +24,14 @@ tps_lookup_plan_new (TpsPlacedTable *const *tables, const TpsBagQuery *queries, 
     {
       tps_bag_split_init (&plan->splits[i], tables[i], &queries[i], mode);
       for (guint part = 0; part < plan->splits[i].n_parts; part++)
-        add_part (plan, i, part);
+        {
+          guint server = tables[i]->servers[plan->splits[i].parts[part].shard];
+          TpsBagQuery query = tps_bag_split_get_query (&plan->splits[i], part);
+          TpsPartNumber number = { i, part };
+
+          g_array_append_val (plan->requests[server].queries, query);
+          g_array_append_val (plan->requests[server].parts, number);
+        }
     }
   return plan;
 }

@@ -313,17 +313,6 @@ place (const Run *run)
   return table;
 }
 
-static TpsPlacedTable *
-assemble (const Run *run, GError **error)
-{
-  TpsShardKind kind = run->parts[0].spec->shard.kind;
-
-  if (!check_parts_agree (run, error) || (kind == TPS_SHARD_HASH && !check_all_hashes (run, error))
-      || (kind == TPS_SHARD_RANGE && !check_all_ranges (run, error)))
-    return NULL;
-  return place (run);
-}
-
 static guint
 run_length (const GArray *parts, guint first)
 {
@@ -347,11 +336,13 @@ tps_placed_tables_assemble (const TpsTableSpecs *lists, const gchar *const *serv
   for (guint first = 0; first < parts->len;)
     {
       Run run = { &g_array_index (parts, Part, first), run_length (parts, first), servers };
-      TpsPlacedTable *table = assemble (&run, error);
+      TpsShardKind kind = run.parts[0].spec->shard.kind;
 
-      if (table == NULL)
+      if (!check_parts_agree (&run, error)
+          || (kind == TPS_SHARD_HASH && !check_all_hashes (&run, error))
+          || (kind == TPS_SHARD_RANGE && !check_all_ranges (&run, error)))
         return NULL;
-      g_ptr_array_add (tables, table);
+      g_ptr_array_add (tables, place (&run));
       first += run.n_parts;
     }
   return g_steal_pointer (&tables);

@@ -7,15 +7,6 @@
 #include "runtime/base/error.h"
 #include "runtime/device/device_memory.h"
 
-static TpsTensorView
-index_view (const gint64 *indices, gsize n)
-{
-  return (TpsTensorView) {
-    .shape = { .dtype = TPS_DTYPE_INT64, .n_dims = 1, .dims = { (gint64) n } },
-    .data = indices,
-  };
-}
-
 /* Creates the parts, each with room for its rows, and sets numbers[shard] to the part of the
  * shard. */
 static void
@@ -35,7 +26,8 @@ init_parts (TpsRowSplit *split, const gsize *counts, gboolean all_shards, guint 
         continue;
       numbers[shard] = split->n_parts++;
       part->shard = shard;
-      part->indices = index_view (split->indices + first, 0);
+      part->indices.shape = (TpsShape) { .dtype = TPS_DTYPE_INT64, .n_dims = 1 };
+      part->indices.data = split->indices + first;
       part->positions = split->positions + first;
       first += counts[shard];
     }
