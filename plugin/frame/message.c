@@ -22,17 +22,6 @@ static void release (gpointer data);
 static TpsDepot depot = TPS_DEPOT_INIT (release);
 static _Thread_local TpsMagazine magazine;
 
-static TpsMessage *
-allocate (void)
-{
-  TpsMessage *message = g_new0 (TpsMessage, 1);
-
-  message->head = g_byte_array_new ();
-  message->bodies = g_new (TpsBody, FIRST_BODIES);
-  message->n_bodies_room = FIRST_BODIES;
-  return message;
-}
-
 static void
 release (gpointer data)
 {
@@ -107,7 +96,13 @@ tps_message_new (void)
   TpsMessage *message = tps_magazine_take (&magazine, &depot);
 
   if (message == NULL)
-    return allocate ();
+    {
+      message = g_new0 (TpsMessage, 1);
+      message->head = g_byte_array_new ();
+      message->bodies = g_new (TpsBody, FIRST_BODIES);
+      message->n_bodies_room = FIRST_BODIES;
+      return message;
+    }
   message->kind = (TpsMessageKind) 0;
   message->protocol = (TpsProtocolKind) 0;
   message->framed = FALSE;

@@ -143,20 +143,15 @@ take_body (TpsReader *in)
   return body;
 }
 
-static gsize
-take_length (TpsReader *in)
-{
-  gsize n_bytes = take_number (in, 4);
-
-  return n_bytes == TPS_MESSAGE_LONG_LENGTH ? take_number (in, 8) : n_bytes;
-}
-
 TpsBytesView
 tps_reader_binary (TpsReader *in)
 {
-  TpsBytesView view = { .n_bytes = take_length (in) };
-  const TpsBody *body = in->bad ? NULL : take_body (in);
+  TpsBytesView view = { .n_bytes = take_number (in, 4) };
+  const TpsBody *body;
 
+  if (view.n_bytes == TPS_MESSAGE_LONG_LENGTH)
+    view.n_bytes = take_number (in, 8);
+  body = in->bad ? NULL : take_body (in);
   if (body == NULL && in->message->n_bytes_refused > 0
       && view.n_bytes >= TPS_MESSAGE_BODY_THRESHOLD)
     in->bad = TRUE;

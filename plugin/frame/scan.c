@@ -384,15 +384,6 @@ step_start (TpsScanner *scanner, TpsScanInput *in)
   return begin_message (scanner, in, scanner->max_message_bytes);
 }
 
-/* Returns the protocol whose messages begin with `first`; NULL = none. */
-static const TpsScanCodec *
-find_codec (guint8 first)
-{
-  if (first == 0x80)
-    return &tps_scan_codec_binary;
-  return first == 0x82 ? &tps_scan_codec_compact : NULL;
-}
-
 static TpsScanStep
 step_protocol (TpsScanner *scanner, TpsScanInput *in)
 {
@@ -405,8 +396,8 @@ step_protocol (TpsScanner *scanner, TpsScanInput *in)
       scanner->state = TPS_SCAN_THEADER;
       return TPS_STEP_OK;
     }
-  codec = find_codec (in->next[0]);
-  if (codec == NULL)
+  codec = in->next[0] == 0x80 ? &tps_scan_codec_binary : &tps_scan_codec_compact;
+  if (in->next[0] != 0x80 && in->next[0] != 0x82)
     return tps_scan_refuse (
         scanner, in,
         "a message begins with 0x%02x, neither binary protocol with version (0x80) nor compact "

@@ -113,17 +113,6 @@ refuse_unknown_service (ThriftProtocol *out, const TpsMessage *message, GError *
 
 /* ---- processing ----------------------------------------------------------------------------- */
 
-/* Calls may register new types, for example on the first use of a struct. They are repaired after
- * calls 1, 2, 4, 8, ..., because a search for them after every call would be too slow. */
-static void
-repair_new_types (TpsHardenedProcessor *processor)
-{
-  guint n = atomic_fetch_add_explicit (&processor->n_calls, 1, memory_order_relaxed) + 1;
-
-  if ((n & (n - 1)) == 0)
-    tps_repair_library ();
-}
-
 /* Runs the processor of the application. Takes ownership of `message`. */
 static gboolean
 run (TpsHardenedProcessor *processor, ThriftProcessor *target, TpsMessage *message,
@@ -131,10 +120,15 @@ run (TpsHardenedProcessor *processor, ThriftProcessor *target, TpsMessage *messa
 {
   GError *failure = NULL;
   gboolean ok;
+  guint n;
 
   tps_host_protocol_give_message (TPS_HOST_PROTOCOL (in), message, processor->max_elements);
   ok = thrift_processor_process (target, in, out, &failure);
-  repair_new_types (processor);
+  /* Calls may register new types, for example on the first use of a struct. They are repaired after
+   * calls 1, 2, 4, 8, ..., because a search for them after every call would be too slow. */
+  n = atomic_fetch_add_explicit (&processor->n_calls, 1, memory_order_relaxed) + 1;
+  if ((n & (n - 1)) == 0)
+    tps_repair_library ();
   if (ok)
     {
       g_clear_error (&failure);

@@ -166,17 +166,6 @@ copy_entry (gpointer key, gpointer value, gpointer user_data)
   g_hash_table_insert (user_data, key, value);
 }
 
-static void
-add_structs (GHashTable *table)
-{
-  guint n_types = 0;
-  GType *types = g_type_children (THRIFT_TYPE_STRUCT, &n_types);
-
-  for (guint i = 0; i < n_types; i++)
-    add_class (table, types[i]);
-  g_free (types);
-}
-
 /* Classes of the library whose finalizers do not chain up to GObject's. */
 static const TpsGetType library_types[] = {
   thrift_application_exception_get_type,
@@ -194,13 +183,16 @@ static Table *
 table_new (const Table *old)
 {
   GHashTable *originals = g_hash_table_new (NULL, NULL);
+  guint n_structs = 0;
+  g_autofree GType *structs = g_type_children (THRIFT_TYPE_STRUCT, &n_structs);
   Table *table;
 
   if (old != NULL)
     g_hash_table_foreach (old->originals, copy_entry, originals);
   for (guint i = 0; i < G_N_ELEMENTS (library_types); i++)
     add_class (originals, library_types[i]());
-  add_structs (originals);
+  for (guint i = 0; i < n_structs; i++)
+    add_class (originals, structs[i]);
   if (old != NULL && g_hash_table_size (old->originals) == g_hash_table_size (originals))
     {
       g_hash_table_unref (originals);

@@ -137,15 +137,6 @@ tps_processor_call (TpsProcessor *processor, TpsMessage *message)
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
-static TpsHostTransport *
-find_host_transport (ThriftProtocol *out)
-{
-  ThriftTransport *transport = tps_transcode_undecorate (out)->transport;
-
-  return transport != NULL && TPS_IS_HOST_TRANSPORT (transport) ? TPS_HOST_TRANSPORT (transport)
-                                                                : NULL;
-}
-
 /* Sets the form of the reply for the protocol that sends it. */
 static void
 choose_form (TpsMessage *message, TpsHostTransport *transport)
@@ -181,7 +172,10 @@ tps_processor_process (ThriftProcessor *base, ThriftProtocol *in, ThriftProtocol
                        GError **error)
 {
   TpsProcessor *processor = TPS_PROCESSOR (base);
-  TpsHostTransport *transport = find_host_transport (out);
+  ThriftTransport *given = tps_transcode_undecorate (out)->transport;
+  TpsHostTransport *transport = given != NULL && TPS_IS_HOST_TRANSPORT (given)
+                                    ? TPS_HOST_TRANSPORT (given)
+                                    : NULL;
   GError *failure = NULL;
   TpsMessage *message = tps_processor_receive (processor, in, &failure);
 
