@@ -88,18 +88,6 @@ new_subjects (void)
   return g_hash_table_new_full (g_str_hash, g_str_equal, NULL, subject_free);
 }
 
-/* Creates a sampler, which the caller owns. `reports` is borrowed. */
-static Sampler *
-sampler_new (const TpsReports *reports)
-{
-  Sampler *sampler = g_new0 (Sampler, 1);
-
-  sampler->reports = reports;
-  sampler->methods = new_subjects ();
-  sampler->tables = new_subjects ();
-  return sampler;
-}
-
 /* Returns the data of the event "hello". The caller owns it. */
 static GString *
 sampler_greet (Sampler *sampler)
@@ -393,18 +381,6 @@ add_budgets (const TpsReports *reports, TpsJsonWriter *json)
 }
 
 static void
-add_workers (const TpsReports *reports, TpsJsonWriter *json)
-{
-  TpsWorkerLoad load;
-
-  tps_worker_pool_get_load (reports->plugin->workers, &load);
-  tps_json_open (json, "workers", '{');
-  tps_json_add_uint (json, "running", load.n_running);
-  tps_json_add_uint (json, "queued", load.n_waiting);
-  tps_json_close (json, '}');
-}
-
-static void
 add_rounds (const TpsReports *reports, TpsJsonWriter *json)
 {
   g_autofree TpsRoundsReport *report = tps_reports_get_rounds (reports);
@@ -431,6 +407,7 @@ sampler_take (Sampler *sampler, gint64 now_ns)
 {
   const TpsReports *reports = sampler->reports;
   TpsReading *reading = read_all (sampler);
+  TpsWorkerLoad load;
   TpsJsonWriter json;
 
   tps_json_writer_init (&json);
@@ -443,7 +420,11 @@ sampler_take (Sampler *sampler, gint64 now_ns)
   add_subjects (&json, "methods", sampler->methods, tps_method_counts, TPS_N_METHOD_COUNTS, TRUE);
   add_subjects (&json, "tables", sampler->tables, tps_table_counts, TPS_N_TABLE_COUNTS, FALSE);
   add_budgets (reports, &json);
-  add_workers (reports, &json);
+  tps_worker_pool_get_load (reports->plugin->workers, &load);
+  tps_json_open (&json, "workers", '{');
+  tps_json_add_uint (&json, "running", load.n_running);
+  tps_json_add_uint (&json, "queued", load.n_waiting);
+  tps_json_close (&json, '}');
   add_rounds (reports, &json);
   tps_reports_add_durability (reports, &json, TRUE);
   tps_json_close (&json, '}');
@@ -555,15 +536,6 @@ on_sample (gpointer data)
   return G_SOURCE_CONTINUE;
 }
 
-static void
-start_timer (TpsEventStreams *streams)
-{
-  sampler_begin (streams->sampler, tps_clock_now_ns ());
-  streams->timer = g_timeout_source_new (streams->sample_ms);
-  g_source_set_callback (streams->timer, on_sample, streams, NULL);
-  g_source_attach (streams->timer, streams->context);
-}
-
 /* ---- serving -------------------------------------------------------------------------------- */
 
 static void
@@ -582,7 +554,12 @@ begin_stream (TpsEventStreams *streams, SoupServerMessage *message)
   g_signal_connect (message, "finished", G_CALLBACK (on_finished), stream);
   soup_message_body_append_bytes (soup_server_message_get_response_body (message), hello);
   if (streams->timer == NULL)
-    start_timer (streams);
+    {
+      sampler_begin (streams->sampler, tps_clock_now_ns ());
+      streams->timer = g_timeout_source_new (streams->sample_ms);
+      g_source_set_callback (streams->timer, on_sample, streams, NULL);
+      g_source_attach (streams->timer, streams->context);
+    }
 }
 
 /* Responds with a stream, or with 503 if there are too many streams. The response to HEAD is
@@ -613,20 +590,6 @@ event_streams_serve (TpsEventStreams *streams, TpsHttpRequest *request)
 }
 
 /* ---- creation and release ------------------------------------------------------------------- */
-
-/* Creates an object without streams, which the caller owns. `reports` and `context` are borrowed.
- * `sample_ms` is the interval between samples. */
-static TpsEventStreams *
-event_streams_new (const TpsReports *reports, GMainContext *context, guint sample_ms)
-{
-  TpsEventStreams *streams = g_new0 (TpsEventStreams, 1);
-
-  streams->context = context;
-  streams->sample_ms = sample_ms;
-  streams->sampler = sampler_new (reports);
-  g_queue_init (&streams->list);
-  return streams;
-}
 
 /* If libsoup has not finished all streams, on_finished() will use this structure, so it must
  * leak. */
@@ -768,7 +731,14 @@ begin_serving (TpsHttp *http)
   limits.soup = http->soup;
   http->connections = tps_http_connections_new (&limits);
   http->reports.connections = http->connections;
-  http->streams = event_streams_new (&http->reports, http->context, http->options.sample_ms);
+  http->streams = g_new0 (TpsEventStreams, 1);
+  http->streams->context = http->context;
+  http->streams->sample_ms = http->options.sample_ms;
+  http->streams->sampler = g_new0 (Sampler, 1);
+  http->streams->sampler->reports = &http->reports;
+  http->streams->sampler->methods = new_subjects ();
+  http->streams->sampler->tables = new_subjects ();
+  g_queue_init (&http->streams->list);
   soup_server_add_handler (http->soup, NULL, on_request, http, NULL);
   for (guint i = 0; i < http->listeners->len; i++)
     watch (http->listeners->pdata[i]);
@@ -1025,16 +995,6 @@ tps_http_start (TpsHttp *http, GError **error)
 }
 
 static void
-stop_thread (TpsHttp *http)
-{
-  if (!http->has_thread)
-    return;
-  atomic_store (&http->stops, TRUE);
-  g_main_context_wakeup (http->context);
-  tps_sync_check (pthread_join (http->thread, NULL));
-}
-
-static void
 close_listener (gpointer data, gpointer unused)
 {
   Listener *listener = data;
@@ -1048,7 +1008,12 @@ tps_http_free (TpsHttp *http)
 {
   if (http == NULL)
     return;
-  stop_thread (http);
+  if (http->has_thread)
+    {
+      atomic_store (&http->stops, TRUE);
+      g_main_context_wakeup (http->context);
+      tps_sync_check (pthread_join (http->thread, NULL));
+    }
   g_ptr_array_foreach (http->listeners, close_listener, NULL);
   g_ptr_array_unref (http->listeners);
   g_ptr_array_unref (http->addresses);

@@ -120,22 +120,16 @@ split_host (const gchar *text, gchar host[MAX_HOST + 1])
   return TRUE;
 }
 
-static gboolean
-is_ip_address (const gchar *host)
-{
-  guint8 address[16];
-
-  return inet_pton (AF_INET, host, address) == 1 || inet_pton (AF_INET6, host, address) == 1;
-}
-
 gboolean
 tps_http_guard_accepts_host (const gchar *host, const gchar *const *names)
 {
   gchar name[MAX_HOST + 1];
+  guint8 address[16];
 
   if (!split_host (host, name))
     return FALSE;
-  if (is_ip_address (name) || g_ascii_strcasecmp (name, "localhost") == 0)
+  if (inet_pton (AF_INET, name, address) == 1 || inet_pton (AF_INET6, name, address) == 1
+      || g_ascii_strcasecmp (name, "localhost") == 0)
     return TRUE;
   for (; names != NULL && *names != NULL; names++)
     if (g_ascii_strcasecmp (name, *names) == 0)

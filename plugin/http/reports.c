@@ -549,17 +549,6 @@ add_table (TpsJsonWriter *json, const TpsTableSpec *spec, const Traffic *traffic
   tps_json_close (json, '}');
 }
 
-/* Returns the index of the first table after the cursor. The tables are sorted by name. */
-static guint
-find_table_after (const TpsTableSpecs *specs, const gchar *after)
-{
-  guint i = 0;
-
-  while (after != NULL && i < specs->n_specs && strcmp (specs->specs[i].name, after) <= 0)
-    i++;
-  return i;
-}
-
 static void
 add_tables (const TpsReports *reports, TpsJsonWriter *json, const TpsTableSpecs *specs, guint begin,
             guint limit)
@@ -587,7 +576,9 @@ handle_tables (TpsHttpRequest *request, gpointer data)
   TpsTableStore *store = (((TpsReports *) data)->plugin)->tables;
   g_auto (TpsTableSpecs) specs = { 0 };
   g_autoptr (GError) error = NULL;
+  const gchar *after = tps_http_request_get_parameter (request, "after");
   guint64 limit;
+  guint first = 0;
   TpsJsonWriter json;
 
   if (!tps_http_request_get_number (request, "limit", 1, MAX_LIMIT, DEFAULT_LIMIT, &limit))
@@ -603,9 +594,10 @@ handle_tables (TpsHttpRequest *request, gpointer data)
   tps_json_add_uint (&json, "device_bytes",
                      store != NULL ? tps_budget_get_held (store->device_budget) : 0);
   tps_json_add_uint (&json, "max_bytes", store != NULL ? tps_budget_get_max (store->budget) : 0);
-  add_tables (data, &json, &specs,
-              find_table_after (&specs, tps_http_request_get_parameter (request, "after")),
-              (guint) limit);
+  /* The tables are sorted by name. */
+  while (after != NULL && first < specs.n_specs && strcmp (specs.specs[first].name, after) <= 0)
+    first++;
+  add_tables (data, &json, &specs, first, (guint) limit);
   tps_http_request_reply_json (request, 200, &json);
 }
 
