@@ -34,17 +34,6 @@ tps_segment_round_size (TpsSegmentKind kind, gsize n_bytes)
   return n_bytes > G_MAXSIZE - (page - 1) ? G_MAXSIZE : (n_bytes + page - 1) / page * page;
 }
 
-/* Hints that the kernel should use huge pages, if it has them for shared memory. Also hints that it
- * should fill the page tables before the first message needs them. If a hint fails, only time is
- * lost. */
-static void
-prepare_pages (guint8 *data, gsize n_bytes)
-{
-  if (n_bytes >= HUGE_PAGE_BYTES)
-    madvise (data, n_bytes, MADV_HUGEPAGE);
-  madvise (data, n_bytes, MADV_POPULATE_READ);
-}
-
 static TpsSegment *
 segment_new (TpsSegmentUse use, gsize n_bytes, gpointer data)
 {
@@ -66,7 +55,11 @@ map (TpsSegmentUse use, gsize n_bytes, gint fd, gboolean writable, GError **erro
     return tps_fail_null (error, TPS_ERROR_RESOURCE_EXHAUSTED,
                           "cannot map %" G_GSIZE_FORMAT " bytes of shared memory: %s", n_bytes,
                           g_strerror (errno));
-  prepare_pages (data, n_bytes);
+  /* Hints that the kernel should use huge pages, if it has them for shared memory, and fill the page
+   * tables before the first message needs them. If a hint fails, only time is lost. */
+  if (n_bytes >= HUGE_PAGE_BYTES)
+    madvise (data, n_bytes, MADV_HUGEPAGE);
+  madvise (data, n_bytes, MADV_POPULATE_READ);
   return segment_new (use, n_bytes, data);
 }
 

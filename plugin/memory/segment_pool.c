@@ -745,17 +745,6 @@ settle_claim (TpsSegmentPool *pool, TpsPoolSegment *held)
     pool_reap (pool);
 }
 
-/* Ends the use of one slice of a CLAIMED segment by a call. `given_back` as in
- * tps_segment_lease_end(). */
-static void
-end_claim_call (TpsSegmentPool *pool, TpsPoolSegment *held, gboolean given_back)
-{
-  held->n_calls--;
-  if (!given_back && held->phase == TPS_POOL_SEGMENT_OPEN)
-    held->phase = TPS_POOL_SEGMENT_DOOMED;
-  settle_claim (pool, held);
-}
-
 static void
 free_claim (gpointer user_data)
 {
@@ -769,17 +758,6 @@ free_claim (gpointer user_data)
   g_free (claim);
 }
 
-/* Returns a free segment for the claim; NULL = none. A segment that is much larger than the claim
- * is left to other uses. */
-static TpsPoolSegment *
-find_fitting (const TpsSegmentPool *pool, gsize n_bytes)
-{
-  TpsPoolSegment *held = pool_find_free (pool, TPS_SEGMENT_MEMFD, n_bytes);
-
-  return held != NULL && held->n_bytes / 2 < MAX (n_bytes, TPS_POOL_SEGMENT_MIN_BYTES) ? held
-                                                                                       : NULL;
-}
-
 TpsBuffer *
 tps_segment_pool_claim (TpsSegmentPool *pool, gsize n_bytes)
 {
@@ -790,7 +768,10 @@ tps_segment_pool_claim (TpsSegmentPool *pool, gsize n_bytes)
     return NULL;
   tps_mutex_lock (&pool->lock);
   if (!pool_is_down (pool))
-    held = find_fitting (pool, n_bytes);
+    held = pool_find_free (pool, TPS_SEGMENT_MEMFD, n_bytes);
+  /* A segment that is much larger than the claim is left to other uses. */
+  if (held != NULL && held->n_bytes / 2 >= MAX (n_bytes, TPS_POOL_SEGMENT_MIN_BYTES))
+    held = NULL;
   if (held == NULL)
     /* One more segment than are open, because a free one that is too large does not suffice. */
     pool_demand (pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_REQUESTS, n_bytes, pool->segments->len + 1);
@@ -991,19 +972,6 @@ lease_place_device (TpsSharing *sharing, TpsDevice *device, gconstpointer data, 
   return TRUE;
 }
 
-/* Demands segments of the device for requests and replies. An average has the same size as its
- * gradient. One more segment is needed for replies, because a returned segment is on its way back
- * for some time. */
-static void
-demand_device (const Lease *lease)
-{
-  TpsSegmentPool *pool = lease->pool;
-  gsize n_wanted = lease->n_wanted[TPS_SEGMENT_CUDA_IPC];
-
-  pool_demand (pool, TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_REQUESTS, n_wanted, pool->n_large);
-  pool_demand (pool, TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_ANSWERS, n_wanted, pool->n_large + 1);
-}
-
 void
 tps_segment_lease_written (TpsSharing *sharing)
 {
@@ -1012,7 +980,15 @@ tps_segment_lease_written (TpsSharing *sharing)
 
   TPS_LOCK_SCOPE (&pool->lock);
   if (lease->n_missed[TPS_SEGMENT_CUDA_IPC] > 0 && !pool->kinds[TPS_SEGMENT_CUDA_IPC].is_ended)
-    demand_device (lease); /* with these segments, the tensors need no host memory */
+    {
+      /* With these segments, the tensors need no host memory. An average has the same size as its
+       * gradient. Replies need one more, because a returned segment is on its way back for some
+       * time. */
+      gsize n_wanted = lease->n_wanted[TPS_SEGMENT_CUDA_IPC];
+
+      pool_demand (pool, TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_REQUESTS, n_wanted, pool->n_large);
+      pool_demand (pool, TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_ANSWERS, n_wanted, pool->n_large + 1);
+    }
   else if (lease->n_missed[TPS_SEGMENT_MEMFD] > 0)
     pool_demand (pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_REQUESTS, lease->n_wanted[TPS_SEGMENT_MEMFD],
                  pool->n_large + pool_count (pool, TPS_SEGMENT_MEMFD, TPS_POOL_SEGMENT_CLAIMED));
@@ -1038,7 +1014,10 @@ let_go (Lease *lease, gboolean given_back)
 
       if (held->state == TPS_POOL_SEGMENT_CLAIMED)
         {
-          end_claim_call (pool, held, given_back);
+          held->n_calls--;
+          if (!given_back && held->phase == TPS_POOL_SEGMENT_OPEN)
+            held->phase = TPS_POOL_SEGMENT_DOOMED;
+          settle_claim (pool, held);
           continue;
         }
       held->state = TPS_POOL_SEGMENT_FREE;
@@ -1200,19 +1179,6 @@ has_answers (const TpsSegmentPool *pool)
   return FALSE;
 }
 
-/* Lends the segment to the reply, if the server was allowed to place the reply there. Returns NULL
- * if it was not. */
-static TpsPoolSegment *
-lend (TpsSegmentPool *pool, gint64 id)
-{
-  TpsPoolSegment *held = pool_find (pool, TPS_SEGMENT_ANSWERS, id);
-
-  if (held == NULL || held->state != TPS_POOL_SEGMENT_FREE)
-    return NULL;
-  held->state = TPS_POOL_SEGMENT_LENT;
-  return held;
-}
-
 static View *
 view_new (TpsSegmentPool *pool)
 {
@@ -1236,18 +1202,6 @@ count_parallel_answers (const TpsSegmentPool *pool)
   if (pool->has_common_answers)
     return pool->segments->len + 1;
   return pool_count (pool, TPS_SEGMENT_MEMFD, TPS_POOL_SEGMENT_LENT) + pool->leases.length + 1;
-}
-
-/* Records a demand for tensors that came inline. A larger segment, or one more segment, would have
- * taken them. */
-static void
-miss (TpsSegmentPool *pool, const Search *found, const TpsPoolSegment *held)
-{
-  pool->stats.received_inline.n_tensors += found->n_inline;
-  pool->stats.received_inline.n_bytes += found->n_inline_bytes;
-  pool_demand (pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_ANSWERS,
-               found->n_inline_room + (held != NULL ? held->n_bytes : 0),
-               count_parallel_answers (pool));
 }
 
 /* Returns the number of bytes that came in host memory but might have been placed in memory of the
@@ -1283,6 +1237,7 @@ TpsSharing *
 tps_segment_pool_receive (TpsSegmentPool *pool, const TpsMessage *answer)
 {
   View *view = NULL;
+  TpsPoolSegment *held = NULL;
   Search found;
   gboolean shares;
 
@@ -1297,12 +1252,27 @@ tps_segment_pool_receive (TpsSegmentPool *pool, const TpsMessage *answer)
   if (!found.has_slice && found.n_inline == 0)
     return view != NULL ? &view->base : NULL;
   tps_mutex_lock (&pool->lock);
+  /* The segment is lent to the reply if the server was allowed to place the reply there. */
   if (found.has_slice && view != NULL)
-    view->held = lend (pool, found.slice.segment);
+    held = pool_find (pool, TPS_SEGMENT_ANSWERS, found.slice.segment);
+  if (held != NULL && held->state != TPS_POOL_SEGMENT_FREE)
+    held = NULL;
+  if (held != NULL)
+    {
+      held->state = TPS_POOL_SEGMENT_LENT;
+      view->held = held;
+    }
+  /* A larger segment, or one more, would have taken the tensors that came inline. */
   if (found.n_inline > 0)
-    miss (pool, &found, view != NULL ? view->held : NULL);
+    {
+      pool->stats.received_inline.n_tensors += found.n_inline;
+      pool->stats.received_inline.n_bytes += found.n_inline_bytes;
+      pool_demand (pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_ANSWERS,
+                   found.n_inline_room + (held != NULL ? held->n_bytes : 0),
+                   count_parallel_answers (pool));
+    }
   if (pool->device != NULL)
-    miss_device (pool, &found, view != NULL ? view->held : NULL);
+    miss_device (pool, &found, held);
   tps_mutex_unlock (&pool->lock);
   return view != NULL ? &view->base : NULL;
 }

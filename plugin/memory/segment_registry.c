@@ -82,23 +82,16 @@ tps_segments_get_n_in_process (void)
 }
 
 static gboolean
-take_one_in_process (guint max, GError **error)
-{
-  if (atomic_fetch_add_explicit (&n_in_process, 1, memory_order_relaxed) < max)
-    return TRUE;
-  atomic_fetch_sub_explicit (&n_in_process, 1, memory_order_relaxed);
-  return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "all connections together have %u segments, which is the limit", max);
-}
-
-static gboolean
 reserve_in_server (TpsSegmentBudget *budget, gsize n_bytes, GError **error)
 {
-  if (!take_one_in_process (budget->max_in_process, error))
-    return FALSE;
-  if (tps_budget_charge (budget->all, n_bytes, error))
+  if (atomic_fetch_add_explicit (&n_in_process, 1, memory_order_relaxed) >= budget->max_in_process)
+    tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+              "all connections together have %u segments, which is the limit",
+              budget->max_in_process);
+  else if (tps_budget_charge (budget->all, n_bytes, error))
     return TRUE;
-  g_prefix_error (error, "a segment of %" G_GSIZE_FORMAT " bytes: ", n_bytes);
+  else
+    g_prefix_error (error, "a segment of %" G_GSIZE_FORMAT " bytes: ", n_bytes);
   atomic_fetch_sub_explicit (&n_in_process, 1, memory_order_relaxed);
   return FALSE;
 }

@@ -114,17 +114,6 @@ tps_address_to_string (const TpsAddress *address)
 
 /* ---- addresses of the system ---------------------------------------------------------------- */
 
-static void
-fill_unix (const gchar *path, SocketAddress *to)
-{
-  struct sockaddr_un *un = (struct sockaddr_un *) &to->bytes;
-
-  memset (to, 0, sizeof *to);
-  un->sun_family = AF_UNIX;
-  g_strlcpy (un->sun_path, path, sizeof un->sun_path);
-  to->n_bytes = sizeof *un;
-}
-
 static gboolean
 fill_numeric (const gchar *host, guint16 port, SocketAddress *to)
 {
@@ -184,11 +173,16 @@ look_up (const TpsAddress *address, GError **error)
 static GArray *
 resolve (const TpsAddress *address, GError **error)
 {
-  SocketAddress only;
+  SocketAddress only = { 0 };
+  struct sockaddr_un *un = (struct sockaddr_un *) &only.bytes;
   GArray *all;
 
   if (address->path != NULL)
-    fill_unix (address->path, &only);
+    {
+      un->sun_family = AF_UNIX;
+      g_strlcpy (un->sun_path, address->path, sizeof un->sun_path);
+      only.n_bytes = sizeof *un;
+    }
   else if (!fill_numeric (address->host != NULL ? address->host : "", address->port, &only))
     return look_up (address, error);
   all = g_array_new (FALSE, FALSE, sizeof (SocketAddress));
@@ -332,18 +326,6 @@ make_unix (const TpsAddress *address, const SocketAddress *socket_address, gint 
 }
 
 static gint
-listen_unix (const TpsAddress *address, const SocketAddress *socket_address, gint fd,
-             GError **error)
-{
-  gint lock = lock_folder (address);
-
-  fd = make_unix (address, socket_address, fd, error);
-  if (lock >= 0)
-    close (lock);
-  return fd;
-}
-
-static gint
 listen_tcp (const TpsAddress *address, const SocketAddress *socket_address, gint fd, GError **error)
 {
   gint on = 1;
@@ -385,7 +367,13 @@ tps_address_listen (const TpsAddress *address, gchar **bound, GError **error)
   if (fd < 0)
     return fail_listen (address, fd, "socket", error);
   if (address->path != NULL)
-    fd = listen_unix (address, first, fd, error);
+    {
+      gint lock = lock_folder (address);
+
+      fd = make_unix (address, first, fd, error);
+      if (lock >= 0)
+        close (lock);
+    }
   else
     fd = listen_tcp (address, first, fd, error);
   if (fd >= 0 && bound != NULL)
@@ -471,17 +459,6 @@ tps_socket_tune (gint fd)
   choose_congestion_control (fd);
 }
 
-static gint
-fail_connect (const TpsAddress *address, GError **error)
-{
-  gint code = errno;
-  g_autofree gchar *text = tps_address_to_string (address);
-
-  g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "cannot connect to %s: %s", text,
-               g_strerror (code));
-  return -1;
-}
-
 /* Returns a socket, or -1 with errno. */
 static gint
 begin_to_connect (const SocketAddress *to, gboolean *in_progress)
@@ -529,7 +506,14 @@ tps_address_connect (const TpsAddress *address, gboolean *in_progress, GError **
         }
     }
   if (fd < 0)
-    return fail_connect (address, error);
+    {
+      gint code = errno;
+      g_autofree gchar *text = tps_address_to_string (address);
+
+      g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "cannot connect to %s: %s", text,
+                   g_strerror (code));
+      return -1;
+    }
   tps_socket_tune (fd);
   return fd;
 }

@@ -288,19 +288,6 @@ channel_error (TpsConnection *connection, const gchar *doing, gint code)
 
 #define BATCH_PIECES 64
 
-/* Attaches the descriptor of the first writer. It is sent with the first byte of the writer, so
- * only the first batch with bytes of this writer carries it. */
-static void
-attach_descriptor (TpsConnection *connection, struct msghdr *message, TpsDescriptorRoom *room)
-{
-  gint fd = connection->queue.head != NULL && connection->n_first_sent == 0
-                ? tps_writer_get_descriptor (connection->queue.head->data)
-                : -1;
-
-  if (fd >= 0)
-    tps_descriptors_attach (fd, message, room);
-}
-
 /* Advances the position in the first writer past its sent pieces. The position is stored, because a
  * message may have very many pieces. */
 static void
@@ -411,12 +398,16 @@ send_batch (TpsConnection *connection, GQueue *sent)
   struct iovec pieces[BATCH_PIECES];
   struct msghdr message = { .msg_iov = pieces, .msg_iovlen = gather (connection, pieces) };
   TpsDescriptorRoom room;
-  gsize n_asked;
+  gsize n_asked = count_bytes (&message);
   gssize n_bytes;
-  gint code;
+  gint code, fd = -1;
 
-  n_asked = count_bytes (&message);
-  attach_descriptor (connection, &message, &room);
+  /* A descriptor is sent with the first byte of its writer, so only the first batch with bytes of
+   * this writer carries it. */
+  if (connection->queue.head != NULL && connection->n_first_sent == 0)
+    fd = tps_writer_get_descriptor (connection->queue.head->data);
+  if (fd >= 0)
+    tps_descriptors_attach (fd, &message, &room);
   tps_mutex_unlock (&connection->lock);
   free_writers (sent);
   n_bytes = connection->channel->ops->send (connection->channel, connection->fd, &message);
@@ -802,16 +793,6 @@ on_end (TpsConnection *connection)
     tps_connection_close_when_sent (connection);
 }
 
-/* Waits until the socket is writable, because an encrypted channel must send to its peer before it
- * can continue. */
-static void
-await_output (TpsConnection *connection)
-{
-  TPS_LOCK_SCOPE (&connection->lock);
-  connection->receive_blocked = TRUE;
-  update_interest (connection);
-}
-
 /* Handles the result of a reception. Returns FALSE if it produced no bytes. */
 static gboolean
 received_any (TpsConnection *connection, gssize n_bytes, gint code)
@@ -823,7 +804,11 @@ received_any (TpsConnection *connection, gssize n_bytes, gint code)
   else if (code != EAGAIN && code != EWOULDBLOCK && code != EINTR)
     fail (connection, channel_error (connection, "receiving", code));
   else if (connection->channel->receive_needs_output)
-    await_output (connection);
+    {
+      TPS_LOCK_SCOPE (&connection->lock);
+      connection->receive_blocked = TRUE;
+      update_interest (connection);
+    }
   return FALSE;
 }
 

@@ -434,26 +434,21 @@ end_turn (TpsLoop *loop)
   g_ptr_array_set_size (loop->removed, 0);
 }
 
-static void
-run_turn (TpsLoop *loop)
-{
-  struct epoll_event events[MAX_EVENTS];
-
-  loop->n_events = wait_for_events (loop, events);
-  run_watches (loop, events, loop->n_events);
-  run_timers (loop);
-  run_posts (&loop->posts);
-  end_turn (loop);
-}
-
 static void *
 run_loop (void *data)
 {
   TpsLoop *loop = data;
+  struct epoll_event events[MAX_EVENTS];
 
   current_loop = loop;
   while (!loop->stopping)
-    run_turn (loop);
+    {
+      loop->n_events = wait_for_events (loop, events);
+      run_watches (loop, events, loop->n_events);
+      run_timers (loop);
+      run_posts (&loop->posts);
+      end_turn (loop);
+    }
   return NULL;
 }
 
