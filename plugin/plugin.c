@@ -186,26 +186,6 @@ static const TpsFamily dropped_events = {
 };
 
 static void
-collect_events (TpsReading *reading)
-{
-  TpsTraceStats stats;
-
-  tps_trace_get_stats (&stats);
-  tps_reading_add (reading, &dropped_events, NULL, NULL, (gint64) stats.n_dropped);
-}
-
-static void
-collect_workers (TpsReading *reading, const TpsWorkerPool *workers)
-{
-  TpsWorkerLoad load;
-
-  tps_worker_pool_get_load (workers, &load);
-  tps_reading_add (reading, &waiting_jobs, NULL, NULL, (gint64) load.n_waiting);
-  tps_reading_add (reading, &running_jobs, NULL, NULL, (gint64) load.n_running);
-  tps_reading_add (reading, &ended_jobs, NULL, NULL, (gint64) load.n_ended);
-}
-
-static void
 collect_window (TpsReading *reading, const gchar *name, TpsPushWindow *window)
 {
   TpsPushWindowSize size;
@@ -216,35 +196,36 @@ collect_window (TpsReading *reading, const gchar *name, TpsPushWindow *window)
   tps_reading_add (reading, &window_floors, name, NULL, (gint64) size.n_floors);
 }
 
-static void
-collect_rendezvous (TpsReading *reading, TpsRendezvous *rendezvous)
-{
-  guint n_keys, n_waiters;
-
-  tps_rendezvous_get_size (rendezvous, &n_keys, &n_waiters);
-  tps_reading_add (reading, &rendezvous_keys, NULL, NULL, n_keys);
-  tps_reading_add (reading, &rendezvous_waiters, NULL, NULL, n_waiters);
-}
-
 /* A TpsCollect; `user_data` is the plugin. */
 static void
 collect_numbers (TpsReading *reading, gpointer user_data)
 {
   const TpsPlugin *plugin = user_data;
   TpsModelServer *model = plugin->parameter_servers.updating;
+  TpsWorkerLoad load;
+  TpsTraceStats stats;
+  guint n_keys, n_waiters;
 
+  tps_worker_pool_get_load (plugin->workers, &load);
+  tps_trace_get_stats (&stats);
   tps_reading_add (reading, &build_info, TPS_VERSION, NULL, 1);
   tps_reading_add (reading, &worker_threads, NULL, NULL,
                    tps_worker_pool_get_n_threads (plugin->workers));
-  collect_workers (reading, plugin->workers);
-  collect_events (reading);
+  tps_reading_add (reading, &waiting_jobs, NULL, NULL, (gint64) load.n_waiting);
+  tps_reading_add (reading, &running_jobs, NULL, NULL, (gint64) load.n_running);
+  tps_reading_add (reading, &ended_jobs, NULL, NULL, (gint64) load.n_ended);
+  tps_reading_add (reading, &dropped_events, NULL, NULL, (gint64) stats.n_dropped);
   tps_reading_add (reading, &transfers, NULL, NULL, tps_chunks_get_n_transfers (plugin->chunks));
   if (plugin->tables != NULL)
     collect_window (reading, "tables", plugin->tables->pushes);
   if (model != NULL)
     collect_window (reading, "model", tps_model_server_get_pushes (model));
   if (plugin->rendezvous != NULL)
-    collect_rendezvous (reading, plugin->rendezvous);
+    {
+      tps_rendezvous_get_size (plugin->rendezvous, &n_keys, &n_waiters);
+      tps_reading_add (reading, &rendezvous_keys, NULL, NULL, n_keys);
+      tps_reading_add (reading, &rendezvous_waiters, NULL, NULL, n_waiters);
+    }
 }
 
 /* ---- creation ------------------------------------------------------------------------------- */
@@ -350,27 +331,6 @@ make_parameter_servers (TpsPlugin *plugin, const TpsPluginOptions *options, GErr
 }
 
 static void
-make_sequencer (TpsPlugin *plugin)
-{
-  TpsSequencerOptions options = { .workers = plugin->workers };
-
-  if (plugin->durable != NULL)
-    tps_durable_init_sequencer (plugin->durable, &options);
-  plugin->sequencer = tps_sequencer_new (&options);
-}
-
-static void
-make_quotas (TpsPlugin *plugin)
-{
-  TpsQuotasOptions quotas = { .tenants = { .tables = plugin->budgets->tables,
-                                           .workers = plugin->workers } };
-
-  plugin->quotas = tps_quotas_new (&quotas);
-  if (plugin->access != NULL)
-    tps_access_set_quotas (plugin->access, plugin->quotas);
-}
-
-static void
 make_tables (TpsPlugin *plugin, const TpsPluginOptions *options)
 {
   TpsTableStoreOptions tables = { .budgets = plugin->budgets,
@@ -391,20 +351,14 @@ make_tables (TpsPlugin *plugin, const TpsPluginOptions *options)
   plugin->embedding = tps_embedding_tables_new (plugin->tables);
 }
 
-static void
-make_chunks (TpsPlugin *plugin)
+static gboolean
+make_objects (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
 {
   TpsChunksOptions chunks = { .workers = plugin->workers,
                               .budgets = plugin->budgets,
                               .metrics = plugin->metrics,
                               .access = plugin->access };
 
-  plugin->chunks = tps_chunks_new (&chunks);
-}
-
-static gboolean
-make_objects (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
-{
   if ((plugin->serves & SERVES_PARAMETER_SERVER)
       && !make_parameter_servers (plugin, options, error))
     return FALSE;
@@ -412,7 +366,7 @@ make_objects (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error
     make_tables (plugin, options);
   if (plugin->serves & SERVES_RENDEZVOUS)
     plugin->rendezvous = tps_rendezvous_new (plugin->workers, plugin->budgets);
-  make_chunks (plugin);
+  plugin->chunks = tps_chunks_new (&chunks);
   return TRUE;
 }
 
@@ -614,6 +568,8 @@ static TpsPlugin *
 plugin_new (const TpsPluginOptions *options, GError **error)
 {
   g_autoptr (TpsPlugin) plugin = g_new0 (TpsPlugin, 1);
+  TpsQuotasOptions quotas = { 0 };
+  TpsSequencerOptions sequencer = { 0 };
 
   plugin->name = g_strdup (options->name != NULL ? options->name : "thriftps");
   make_budgets (plugin, options);
@@ -627,10 +583,17 @@ plugin_new (const TpsPluginOptions *options, GError **error)
       "tps-worker", options->n_workers > 0 ? options->n_workers : tps_cores_count (), error);
   if (plugin->workers == NULL)
     return NULL;
+  quotas.tenants.tables = plugin->budgets->tables;
+  quotas.tenants.workers = sequencer.workers = plugin->workers;
+  plugin->quotas = tps_quotas_new (&quotas);
   if (options->access != NULL)
-    plugin->access = tps_access_ref (options->access);
-  make_quotas (plugin);
-  make_sequencer (plugin);
+    {
+      plugin->access = tps_access_ref (options->access);
+      tps_access_set_quotas (plugin->access, plugin->quotas);
+    }
+  if (plugin->durable != NULL)
+    tps_durable_init_sequencer (plugin->durable, &sequencer);
+  plugin->sequencer = tps_sequencer_new (&sequencer);
   plugin->metrics = options->parts != NULL && options->parts->metrics != NULL
                         ? tps_metrics_ref (options->parts->metrics)
                         : tps_metrics_new (NULL, NULL);
@@ -654,15 +617,6 @@ tps_plugin_new (const TpsPluginOptions *given, GError **error)
 }
 
 static void
-remove_numbers (TpsPlugin *plugin)
-{
-  for (guint i = 0; i < G_N_ELEMENTS (plugin->collectors); i++)
-    if (plugin->collectors[i] != 0)
-      tps_counters_remove_collector (tps_metrics_get_counters (plugin->metrics),
-                                     plugin->collectors[i]);
-}
-
-static void
 destroy_objects (TpsPlugin *plugin)
 {
   for (guint i = 0; i < plugin->services->len; i++)
@@ -683,7 +637,10 @@ tps_plugin_close (TpsPlugin *plugin, GError **error)
     return TRUE;
   if (plugin->durable != NULL)
     tps_durable_stop (plugin->durable);
-  remove_numbers (plugin);
+  for (guint i = 0; i < G_N_ELEMENTS (plugin->collectors); i++)
+    if (plugin->collectors[i] != 0)
+      tps_counters_remove_collector (tps_metrics_get_counters (plugin->metrics),
+                                     plugin->collectors[i]);
   if (plugin->workers != NULL)
     tps_worker_pool_settle (plugin->workers);
   destroy_objects (plugin);

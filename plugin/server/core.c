@@ -13,14 +13,6 @@ typedef struct
   gpointer session;
 } Entry;
 
-static void
-list_init (TpsSessionList *list)
-{
-  tps_mutex_init (&list->lock);
-  list->entries = g_array_new (FALSE, FALSE, sizeof (Entry));
-  list->last_id = 0;
-}
-
 /* Returns the index of the first entry with an id above `after`. Entries are sorted by id. The lock
  * must be held. */
 static guint
@@ -80,15 +72,6 @@ tps_session_list_ref_next (TpsSessionList *list, guint64 after, gpointer *sessio
  * allocation for each request would be too slow. The rest of the memory remains available to other
  * programs. */
 #define MAX_KEPT_PINNED_PART 2
-
-static TpsBufferPool *
-new_bodies (const TpsBudgets *budgets, TpsDevice *device)
-{
-  gsize keep_bytes = device != NULL ? tps_budget_get_max (budgets->pending) / MAX_KEPT_PINNED_PART
-                                    : MAX_KEPT_BYTES;
-
-  return tps_pinned_pool_new (device, budgets->pending, budgets->kept, keep_bytes);
-}
 
 static const TpsFamily accepted_connections = {
   .name = "connections_accepted_total",
@@ -152,13 +135,17 @@ tps_server_core_new (const TpsServerLimits *limits, const TpsBudgets *budgets, T
   tps_refcount_init (&core->refcount);
   tps_mutex_init (&core->lock);
   tps_cond_init (&core->changed);
-  list_init (&core->sessions);
+  tps_mutex_init (&core->sessions.lock);
+  core->sessions.entries = g_array_new (FALSE, FALSE, sizeof (Entry));
   core->limits = *limits;
   core->host_services = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_host_service_free);
   if (metrics != NULL)
     core->metrics = tps_metrics_ref (metrics);
   set_counts (core);
-  core->bodies = new_bodies (budgets, device);
+  core->bodies = tps_pinned_pool_new (device, budgets->pending, budgets->kept,
+                                      device != NULL ? tps_budget_get_max (budgets->pending)
+                                                           / MAX_KEPT_PINNED_PART
+                                                     : MAX_KEPT_BYTES);
   core->strangers_bodies = tps_buffer_pool_new (budgets->strangers, NULL, 0);
   core->replies = tps_budget_ref (budgets->replies);
   core->segments = tps_budget_ref (budgets->shared);

@@ -95,15 +95,6 @@ find_away (const TpsPulse *pulse)
   return NULL;
 }
 
-static void
-send_beats (TpsPulse *pulse, gint64 now_ns)
-{
-  pulse->sent_ns = now_ns;
-  pulse->is_reported = FALSE;
-  for (guint i = 0; i <= pulse->n_loops; i++)
-    send_beat (&pulse->beats[i]);
-}
-
 gboolean
 tps_pulse_check (TpsPulse *pulse, gint64 now_ns, gint64 patience_ns, gchar **missing)
 {
@@ -114,7 +105,12 @@ tps_pulse_check (TpsPulse *pulse, gint64 now_ns, gint64 patience_ns, gchar **mis
   away = find_away (pulse);
   is_late = away != NULL && now_ns - pulse->sent_ns >= patience_ns;
   if (away == NULL)
-    send_beats (pulse, now_ns);
+    {
+      pulse->sent_ns = now_ns;
+      pulse->is_reported = FALSE;
+      for (guint i = 0; i <= pulse->n_loops; i++)
+        send_beat (&pulse->beats[i]);
+    }
   tps_mutex_unlock (&pulse->lock);
   if (is_late)
     *missing = away->loop != NULL ? g_strdup_printf ("I/O thread %u", (guint) (away - pulse->beats))

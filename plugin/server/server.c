@@ -161,16 +161,6 @@ set_tls (TpsServer *server, const TpsServerOptions *options)
   server->core->tls = tps_tls_acceptor_new (&tls);
 }
 
-static void
-set_access (TpsServer *server, const TpsServerOptions *options)
-{
-  if (options->access == NULL)
-    return;
-  server->core->access = tps_access_ref (options->access);
-  if (server->parts.metrics != NULL)
-    tps_access_set_counters (options->access, tps_metrics_get_counters (server->parts.metrics));
-}
-
 TpsServer *
 tps_server_new (const TpsServerOptions *given)
 {
@@ -185,7 +175,10 @@ tps_server_new (const TpsServerOptions *given)
   set_limits (server, &options);
   set_threads (server, &options);
   set_tls (server, &options);
-  set_access (server, &options);
+  if (options.access != NULL)
+    server->core->access = tps_access_ref (options.access);
+  if (options.access != NULL && server->parts.metrics != NULL)
+    tps_access_set_counters (options.access, tps_metrics_get_counters (server->parts.metrics));
   return server;
 }
 
@@ -419,18 +412,6 @@ has_service (const TpsServer *server, const gchar *name)
   return FALSE;
 }
 
-/* Every server has the services for the connection itself: Memory, which Node.describe offers, and
- * Session. */
-static void
-add_connection_services (TpsServer *server)
-{
-  const TpsService services[] = { tps_memory_service (), tps_session_service () };
-
-  for (guint i = 0; i < G_N_ELEMENTS (services); i++)
-    if (!has_service (server, services[i].name))
-      tps_server_add_service (server, &services[i]);
-}
-
 /* Every server has the Chunks service, for requests and replies that are larger than a frame. */
 static void
 add_chunk_service (TpsServer *server)
@@ -513,10 +494,16 @@ check_descriptors (GError **error)
 static gboolean
 start (TpsServer *server, GError **error)
 {
+  const TpsService of_connections[] = { tps_memory_service (), tps_session_service () };
+
   /* Services that are added here must not change the default service. */
   if (server->default_service == NULL && server->services->len == 1)
     server->default_service = g_strdup (g_array_index (server->services, TpsService, 0).name);
-  add_connection_services (server);
+  /* Every server has the services for the connection itself: Memory, which Node.describe offers,
+   * and Session. */
+  for (guint i = 0; i < G_N_ELEMENTS (of_connections); i++)
+    if (!has_service (server, of_connections[i].name))
+      tps_server_add_service (server, &of_connections[i]);
   add_chunk_service (server);
   if (server->no_threads != NULL)
     {

@@ -981,19 +981,6 @@ end_sharing (TpsSession *session)
     tps_worker_pool_submit (core->workers, shut_down_segments, session->segments);
 }
 
-/* Cancels calls that no worker has begun, and ends calls that are pending in a service. If the
- * server is stopping, the services end their pending calls themselves, and may have been freed. */
-static void
-end_calls (TpsSession *session)
-{
-  TpsServerCore *core = session->core;
-
-  for (guint lane = 0; lane < TPS_N_LANES; lane++)
-    tps_job_queue_cancel (session->jobs[lane]);
-  if (!atomic_load (&core->stopping))
-    tps_dispatcher_connection_closed (core->dispatcher, session);
-}
-
 /* A connection is lost if its peer is gone. It is closed if this server ends it because of invalid
  * messages or unread replies. */
 static void
@@ -1017,7 +1004,12 @@ on_closed (TpsConnection *connection, const GError *error, gpointer data)
   tps_mutex_unlock (&session->lock);
   if (session->throttle_timer != 0)
     tps_loop_cancel_timer (session->io->loop, session->throttle_timer);
-  end_calls (session);
+  /* Cancels calls that no worker has begun, and ends calls that are pending in a service. If the
+   * server is stopping, the services end their pending calls themselves, and may have been freed. */
+  for (guint lane = 0; lane < TPS_N_LANES; lane++)
+    tps_job_queue_cancel (session->jobs[lane]);
+  if (!atomic_load (&session->core->stopping))
+    tps_dispatcher_connection_closed (session->core->dispatcher, session);
   trace_end (session, error);
   tps_session_list_remove (&session->core->sessions, session->id);
   tps_gauge_add (session->core->counts.open, -1);

@@ -38,13 +38,6 @@ take_rows (TpsPythonCall *call, TpsRowsWithLsns *rows)
   tps_python_call_take_tensors (call, tensors, G_N_ELEMENTS (tensors));
 }
 
-static void
-take_log_batch (TpsPythonCall *call, TpsWireLogBatch *batch)
-{
-  if (batch->records != NULL)
-    tps_python_call_take_bytes (call, g_steal_pointer (&batch->records));
-}
-
 /* Moves a result into the call. Structs without a form of their own become JSON. */
 static void
 take_result (TpsPythonCall *call, const TpsField *field, gpointer result)
@@ -64,8 +57,8 @@ take_result (TpsPythonCall *call, const TpsField *field, gpointer result)
   else
     {
       tps_python_call_take_text (call, tps_field_to_json (field, result));
-      if (field->of == &tps_log_batch_struct)
-        take_log_batch (call, result);
+      if (field->of == &tps_log_batch_struct && ((TpsWireLogBatch *) result)->records != NULL)
+        tps_python_call_take_bytes (call, g_steal_pointer (&((TpsWireLogBatch *) result)->records));
     }
 }
 
@@ -78,15 +71,6 @@ typedef struct
   TpsPythonCall *call;
 } Sent;
 
-static void
-sent_free (Sent *sent)
-{
-  if (sent->rpc->clear_arguments != NULL)
-    sent->rpc->clear_arguments (sent->arguments);
-  g_free (sent->arguments);
-  g_free (sent);
-}
-
 /* The arguments must be freed before the call ends: they borrow memory that Python releases after
  * the end of the call. */
 static void
@@ -97,7 +81,10 @@ on_answer (gpointer user_data, gpointer result, const GError *error)
 
   if (result != NULL)
     take_result (call, sent->rpc->result, result);
-  sent_free (sent);
+  if (sent->rpc->clear_arguments != NULL)
+    sent->rpc->clear_arguments (sent->arguments);
+  g_free (sent->arguments);
+  g_free (sent);
   tps_python_call_end (call, error);
 }
 
