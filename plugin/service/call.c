@@ -146,19 +146,6 @@ tps_call_admit (TpsCall *call, gboolean is_login, GError **error)
   return call->is_admitted;
 }
 
-/* Charges the bytes of `reply` (NULL = none) to the tenant of an admitted call, and tells the
- * tenant that the call has ended. `now_ns` 0 = unknown. */
-static void
-leave_tenant (TpsCall *call, TpsWriter *reply, gint64 now_ns)
-{
-  gsize n_bytes = 0;
-  guint n_pieces;
-
-  if (reply != NULL)
-    tps_writer_get_pieces (reply, &n_pieces, &n_bytes);
-  tps_tenant_end_call (call->tenant, n_bytes, now_ns);
-}
-
 const gchar *
 tps_call_get_tenant_name (TpsCall *call)
 {
@@ -231,14 +218,6 @@ record_refusal (TpsCall *call, const gchar *object, const GError *error)
   audit (call, &get_audit (call)->access_refused, object, tps_error_code_name (error->code));
 }
 
-static void
-end_audit (TpsCall *call)
-{
-  tps_counter_add (call->context->admin, 1);
-  audit (call, &get_audit (call)->admin_call, call->object, get_code_name (call->code));
-  g_free (call->object);
-}
-
 /* ---- metrics -------------------------------------------------------------------------------- */
 
 void
@@ -263,18 +242,6 @@ add_exemplar (TpsCall *call, gint64 elapsed_ns)
   G_STATIC_ASSERT (sizeof exemplar.trace_id == TPS_TRACE_ID_TEXT);
   tps_trace_id_format (tps_call_span_get_context (call->span)->trace_id, exemplar.trace_id);
   tps_method_metrics_add_exemplar (call->metrics, &exemplar);
-}
-
-/* Must be called before the end of the span, from which an exemplar is made. */
-static void
-end_metrics (TpsCall *call, TpsWriter *reply, gint64 now_ns)
-{
-  gint64 elapsed_ns = now_ns - call->arrived_ns;
-  TpsHistogram *durations = call->grant != NULL ? call->grant->audit->durations : NULL;
-
-  tps_method_metrics_end (call->metrics, elapsed_ns, durations, reply);
-  if (tps_call_span_is_sampled (call->span))
-    add_exemplar (call, elapsed_ns);
 }
 
 /* ---- traces --------------------------------------------------------------------------------- */
@@ -353,11 +320,21 @@ end_records (TpsCall *call, TpsWriter *reply)
   gint64 now_ns = call->metrics != NULL || call->span != NULL ? tps_clock_now_ns () : 0;
 
   if (call->metrics != NULL)
-    end_metrics (call, reply, now_ns);
+    {
+      TpsHistogram *durations = call->grant != NULL ? call->grant->audit->durations : NULL;
+
+      tps_method_metrics_end (call->metrics, now_ns - call->arrived_ns, durations, reply);
+      if (tps_call_span_is_sampled (call->span)) /* before the end of the span */
+        add_exemplar (call, now_ns - call->arrived_ns);
+    }
   if (call->span != NULL && tps_tracer_wants (call->context->tracer, call->span, now_ns))
     end_span (call, now_ns);
   if (call->is_admin)
-    end_audit (call);
+    {
+      tps_counter_add (call->context->admin, 1);
+      audit (call, &get_audit (call)->admin_call, call->object, get_code_name (call->code));
+      g_free (call->object);
+    }
   return now_ns;
 }
 
@@ -637,9 +614,13 @@ static void
 end_call (TpsCall *call, TpsWriter *reply)
 {
   gint64 now_ns = end_records (call, reply);
+  gsize n_bytes = 0;
+  guint n_pieces;
 
+  if (call->is_admitted && reply != NULL)
+    tps_writer_get_pieces (reply, &n_pieces, &n_bytes);
   if (call->is_admitted)
-    leave_tenant (call, reply, now_ns);
+    tps_tenant_end_call (call->tenant, n_bytes, now_ns);
   tps_message_free (call->message);
   g_clear_pointer (&call->place, tps_sharing_unref);
   call->ops->finish (call->carried, reply);

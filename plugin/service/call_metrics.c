@@ -85,20 +85,11 @@ read_in_flight (gpointer user_data)
   return (gint64) (tps_counter_get (numbers->requests) - n_ended);
 }
 
-static void
-add_in_flight (const TpsMethodMetrics *metrics)
-{
-  InFlight *numbers = g_new (InFlight, 1);
-
-  *numbers = (InFlight) { metrics->requests, metrics->durations };
-  tps_counters_add_reader (metrics->counters, &in_flight, metrics->method, NULL, read_in_flight,
-                           numbers, g_free);
-}
-
 TpsMethodMetrics *
 tps_method_metrics_new (TpsCounters *counters, const gchar *method)
 {
   TpsMethodMetrics *metrics = g_new0 (TpsMethodMetrics, 1);
+  InFlight *numbers = g_new (InFlight, 1);
 
   metrics->counters = counters;
   metrics->method = g_strdup (method);
@@ -107,7 +98,9 @@ tps_method_metrics_new (TpsCounters *counters, const gchar *method)
   metrics->request_bytes = tps_counters_use_counter (counters, &request_bytes, method, NULL);
   metrics->reply_bytes = tps_counters_use_counter (counters, &reply_bytes, method, NULL);
   metrics->durations = tps_counters_use_histogram (counters, &durations, method, NULL);
-  add_in_flight (metrics);
+  *numbers = (InFlight) { metrics->requests, metrics->durations };
+  tps_counters_add_reader (counters, &in_flight, metrics->method, NULL, read_in_flight, numbers,
+                           g_free);
   return metrics;
 }
 

@@ -83,17 +83,6 @@ add_methods (TpsDispatcher *dispatcher, const TpsService *service, gboolean is_d
  * service. */
 static const TpsMethod other_method = { .place = TPS_METHOD_LONG };
 
-static void
-add_others (TpsDispatcher *dispatcher, const TpsService *service, gboolean is_default)
-{
-  if (service->hooks == NULL || service->hooks->handle_other == NULL)
-    return;
-  g_hash_table_insert (dispatcher->others, g_strdup (service->name),
-                       target_new (&other_method, service));
-  if (is_default)
-    g_hash_table_insert (dispatcher->others, g_strdup (""), target_new (&other_method, service));
-}
-
 static const TpsService *
 find_service (const TpsDispatcher *dispatcher, const gchar *name, gsize n_bytes)
 {
@@ -147,7 +136,14 @@ add_services (TpsDispatcher *dispatcher, const TpsService *services, guint n_ser
       gboolean is_default = g_strcmp0 (service->name, default_service) == 0;
 
       add_methods (dispatcher, service, is_default);
-      add_others (dispatcher, service, is_default);
+      if (service->hooks != NULL && service->hooks->handle_other != NULL)
+        {
+          g_hash_table_insert (dispatcher->others, g_strdup (service->name),
+                               target_new (&other_method, service));
+          if (is_default)
+            g_hash_table_insert (dispatcher->others, g_strdup (""),
+                                 target_new (&other_method, service));
+        }
       if (service->hooks != NULL && service->hooks->keep_answer != NULL)
         dispatcher->context.keeper = service;
     }
@@ -360,25 +356,16 @@ refuse_unknown (const TpsDispatcher *dispatcher, TpsCall *call, const gchar *nam
   tps_call_reply_exception (call, TPS_EXCEPTION_UNKNOWN_METHOD, text);
 }
 
-/* Returns the charge of the message with all its bodies, or G_MAXSIZE if the sum overflows. */
-static gsize
-count_needed (const TpsMessage *message)
-{
-  gsize n_bytes;
-
-  if (__builtin_add_overflow (message->charge.n_bytes, message->n_bytes_dropped, &n_bytes))
-    return G_MAXSIZE;
-  return n_bytes;
-}
-
 /* If the token came in the header of this message, its memory was limited as that of a peer without
  * rights, and a second attempt has the limit of others. */
 static void
 refuse_bodies (TpsCall *call, const TpsMessage *message)
 {
-  gsize n_needed = count_needed (message);
+  gsize n_needed;
   g_autoptr (GError) error = NULL;
 
+  if (__builtin_add_overflow (message->charge.n_bytes, message->n_bytes_dropped, &n_needed))
+    n_needed = G_MAXSIZE;
   if (message->n_bytes_free > 0 && tps_grant_has_rights (call->grant))
     {
       error = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,

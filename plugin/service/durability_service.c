@@ -207,16 +207,6 @@ unref_buffer (gpointer buffer)
   tps_buffer_unref (buffer);
 }
 
-/* Returns the records of the batch without a copy. The result holds a reference to the buffer. */
-static GBytes *
-dup_records (const TpsLogBatch *batch)
-{
-  if (batch->buffer == NULL)
-    return g_bytes_new_static ("", 0);
-  return g_bytes_new_with_free_func (tps_buffer_get_data (batch->buffer) + batch->offset,
-                                     batch->n_bytes, unref_buffer, tps_buffer_ref (batch->buffer));
-}
-
 static void
 answer_read_log (gpointer user_data, const TpsLogBatch *batch, const GError *error)
 {
@@ -228,7 +218,12 @@ answer_read_log (gpointer user_data, const TpsLogBatch *batch, const GError *err
       tps_call_reply_error (read->call, error);
       return;
     }
-  records = dup_records (batch);
+  /* Without a copy: the result holds a reference to the buffer. */
+  records = batch->buffer == NULL
+                ? g_bytes_new_static ("", 0)
+                : g_bytes_new_with_free_func (tps_buffer_get_data (batch->buffer) + batch->offset,
+                                              batch->n_bytes, unref_buffer,
+                                              tps_buffer_ref (batch->buffer));
   tps_call_reply_value_of (read->call,
                            &(TpsWireLogBatch) { .log = (gchar *) (gsize) read->log,
                                                 .records = records,

@@ -48,29 +48,6 @@ compare_deadlines (gconstpointer a, gconstpointer b, gpointer unused)
   return left->id < right->id ? -1 : left->id > right->id;
 }
 
-/* Makes an empty object. Waiters are charged to `budget`, to which a reference is taken. */
-static void
-waiters_init (Waiters *waiters, TpsBudget *budget)
-{
-  *waiters = (Waiters) {
-    .by_key = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free),
-    .by_owner = g_hash_table_new_full (NULL, NULL, NULL, g_free),
-    .by_deadline = g_tree_new_full (compare_deadlines, NULL, NULL, NULL),
-    .charge = { tps_budget_ref (budget), 0 },
-  };
-}
-
-/* Releases the memory. There must be no waiter. */
-static void
-waiters_clear (Waiters *waiters)
-{
-  g_assert (waiters->n_waiters == 0);
-  g_hash_table_unref (waiters->by_key);
-  g_hash_table_unref (waiters->by_owner);
-  g_tree_unref (waiters->by_deadline);
-  tps_budget_unref (waiters->charge.budget);
-}
-
 static gboolean
 refuse (GError **error, const gchar *key, guint limit, const gchar *whose)
 {
@@ -186,15 +163,6 @@ take_late (Waiters *waiters, gint64 now_ns, GQueue *ended)
     take (waiters, waiter, ended);
 }
 
-/* Returns the earliest deadline; G_MAXINT64 if there is no waiter. */
-static gint64
-get_next_deadline_ns (const Waiters *waiters)
-{
-  const Waiter *earliest = get_earliest (waiters);
-
-  return earliest != NULL ? earliest->wait.deadline_ns : G_MAXINT64;
-}
-
 static const gchar *
 explain (TpsErrorCode code)
 {
@@ -207,14 +175,6 @@ explain (TpsErrorCode code)
     default:
       return "was not set: the rendezvous store is shutting down";
     }
-}
-
-static void
-free_waiter (Waiter *waiter)
-{
-  g_clear_pointer (&waiter->value, g_bytes_unref);
-  g_free (waiter->key);
-  g_free (waiter);
 }
 
 /* Answers and frees the waiters in `ended`: with their values, or with an error of `code` if
@@ -232,7 +192,9 @@ answer_waiters (GQueue *ended, TpsErrorCode code)
       if (waiter->value == NULL)
         error = g_error_new (TPS_ERROR, code, "key %s %s", waiter->key, explain (code));
       waiter->wait.done (waiter->wait.user_data, waiter->value, error);
-      free_waiter (waiter);
+      g_clear_pointer (&waiter->value, g_bytes_unref);
+      g_free (waiter->key);
+      g_free (waiter);
     }
 }
 
@@ -389,7 +351,12 @@ tps_rendezvous_store_new (const TpsBudgets *budgets)
   tps_mutex_init (&store->lock);
   store->budget = tps_budget_ref (charged->rendezvous);
   store->values = g_tree_new_full (compare_keys, NULL, g_free, (GDestroyNotify) g_bytes_unref);
-  waiters_init (&store->waiters, store->budget);
+  store->waiters = (Waiters) {
+    .by_key = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free),
+    .by_owner = g_hash_table_new_full (NULL, NULL, NULL, g_free),
+    .by_deadline = g_tree_new_full (compare_deadlines, NULL, NULL, NULL),
+    .charge = { tps_budget_ref (store->budget), 0 },
+  };
   store->pushes = tps_push_window_new (&pushes);
   return store;
 }
@@ -397,7 +364,11 @@ tps_rendezvous_store_new (const TpsBudgets *budgets)
 void
 tps_rendezvous_store_free (TpsRendezvousStore *store)
 {
-  waiters_clear (&store->waiters);
+  g_assert (store->waiters.n_waiters == 0);
+  g_hash_table_unref (store->waiters.by_key);
+  g_hash_table_unref (store->waiters.by_owner);
+  g_tree_unref (store->waiters.by_deadline);
+  tps_budget_unref (store->waiters.charge.budget);
   g_tree_unref (store->values);
   tps_budget_unref (store->budget);
   tps_push_window_free (store->pushes);
@@ -617,8 +588,11 @@ tps_rendezvous_store_get_size (TpsRendezvousStore *store, guint *n_keys, guint *
 gint64
 tps_rendezvous_store_get_next_deadline_ns (TpsRendezvousStore *store)
 {
+  const Waiter *earliest;
+
   TPS_LOCK_SCOPE (&store->lock);
-  return get_next_deadline_ns (&store->waiters);
+  earliest = get_earliest (&store->waiters);
+  return earliest != NULL ? earliest->wait.deadline_ns : G_MAXINT64;
 }
 
 void

@@ -50,15 +50,6 @@ queue_new (guint n_spans)
   return queue;
 }
 
-static void
-queue_free (SpanQueue *queue)
-{
-  if (queue == NULL)
-    return;
-  g_free (queue->slots);
-  g_free (queue);
-}
-
 static gboolean
 queue_add (SpanQueue *queue, const TpsSpan *span)
 {
@@ -99,17 +90,6 @@ queue_take (SpanQueue *queue, TpsSpan *span)
   atomic_store_explicit (&slot->sequence, i + queue->mask + 1, memory_order_release);
   atomic_store_explicit (&queue->n_taken, i + 1, memory_order_release);
   return TRUE;
-}
-
-/* Returns the number of spans in the queue. `n_taken` must be read first, so that it never exceeds
- * `n_added`: each span is added before it is taken. */
-static guint
-count_waiting (SpanQueue *queue)
-{
-  gsize n_taken = atomic_load_explicit (&queue->n_taken, memory_order_acquire);
-  gsize n_added = atomic_load_explicit (&queue->n_added, memory_order_relaxed);
-
-  return (guint) MIN (n_added - n_taken, queue->mask + 1);
 }
 
 /* ---- tracer --------------------------------------------------------------------------------- */
@@ -155,7 +135,9 @@ tps_tracer_free (TpsTracer *tracer)
   if (tracer == NULL)
     return;
   tps_slow_calls_free (tracer->slow);
-  queue_free (tracer->spans);
+  if (tracer->spans != NULL)
+    g_free (tracer->spans->slots);
+  g_free (tracer->spans);
   g_free (tracer);
 }
 
@@ -375,7 +357,16 @@ tps_tracer_take (TpsTracer *tracer, TpsSpan *span)
 guint
 tps_tracer_get_n_waiting (TpsTracer *tracer)
 {
-  return tracer->spans != NULL ? count_waiting (tracer->spans) : 0;
+  SpanQueue *queue = tracer->spans;
+  gsize n_taken, n_added;
+
+  if (queue == NULL)
+    return 0;
+  /* `n_taken` is read first, so that it never exceeds `n_added`: each span is added before it is
+   * taken. */
+  n_taken = atomic_load_explicit (&queue->n_taken, memory_order_acquire);
+  n_added = atomic_load_explicit (&queue->n_added, memory_order_relaxed);
+  return (guint) MIN (n_added - n_taken, queue->mask + 1);
 }
 
 guint64

@@ -178,14 +178,6 @@ take_shared (TpsReader *in, const TpsFieldPath *path, const TpsTensorForm *recei
 }
 
 static TpsBuffer *
-copy_small (TpsReader *in, const TpsBytesView *data, GError **error)
-{
-  if (!tps_reader_charge (in, tps_buffer_get_copy_cost (data->n_bytes), error))
-    return NULL;
-  return tps_buffer_new_copy (data->data, data->n_bytes);
-}
-
-static TpsBuffer *
 take_data (TpsReader *in, const TpsFieldPath *path, const TpsTensorForm *received,
            gboolean has_data, const TpsShape *shape, GError **error)
 {
@@ -196,7 +188,11 @@ take_data (TpsReader *in, const TpsFieldPath *path, const TpsTensorForm *receive
       refuse_data (path, shape, has_data ? data : NULL, error);
       return NULL;
     }
-  return data->buffer != NULL ? tps_buffer_ref (data->buffer) : copy_small (in, data, error);
+  if (data->buffer != NULL)
+    return tps_buffer_ref (data->buffer);
+  if (!tps_reader_charge (in, tps_buffer_get_copy_cost (data->n_bytes), error))
+    return NULL;
+  return tps_buffer_new_copy (data->data, data->n_bytes);
 }
 
 static gboolean
@@ -288,18 +284,6 @@ encode_slice (TpsWriter *out, const TpsSharedSlice *slice)
   tps_struct_write (&tps_shared_slice_struct, out, slice);
 }
 
-/* Writes the elements into shared memory. FALSE: this is not possible, and nothing was written. */
-static gboolean
-encode_shared (TpsWriter *out, gconstpointer data, gsize n_bytes)
-{
-  TpsSharedSlice slice;
-
-  if (!tps_writer_share (out, data, n_bytes, &slice))
-    return FALSE;
-  encode_slice (out, &slice);
-  return TRUE;
-}
-
 static void
 encode_buffer (TpsWriter *out, const TpsTensor *tensor)
 {
@@ -355,10 +339,13 @@ void
 tps_tensor_encode_borrowed (TpsWriter *out, TpsTensorView view)
 {
   gsize n_bytes = tps_shape_n_bytes (&view.shape);
+  TpsSharedSlice slice;
 
   tps_writer_struct_begin (out);
   encode_shape (out, &view.shape);
-  if (!encode_shared (out, view.data, n_bytes))
+  if (tps_writer_share (out, view.data, n_bytes, &slice))
+    encode_slice (out, &slice);
+  else
     {
       tps_field_begin (&tps_tensor_fields[TENSOR_DATA], out);
       tps_writer_binary_borrowed (out, view.data, n_bytes);

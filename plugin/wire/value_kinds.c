@@ -398,14 +398,6 @@ read_ptr_array (const TpsList *list, TpsReader *in, const TpsFieldPath *path, gu
   return TRUE;
 }
 
-static void
-free_texts (gchar **texts, guint n_texts)
-{
-  for (guint i = 0; i < n_texts; i++)
-    g_free (texts[i]);
-  g_free (texts);
-}
-
 static gboolean
 read_strv (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32 n_elems,
            gchar ***value, GError **error)
@@ -417,7 +409,11 @@ read_strv (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32
   if (ok)
     *value = texts.elems; /* the last element is NULL */
   else
-    free_texts (texts.elems, texts.n_elems);
+    {
+      for (guint i = 0; i < texts.n_elems; i++)
+        g_free (((gchar **) texts.elems)[i]);
+      g_free (texts.elems);
+    }
   return ok;
 }
 
@@ -568,16 +564,6 @@ const TpsValueKind tps_kind_texts = { TPS_WIRE_MAP, read_texts, write_texts, is_
 static void add_fields (TpsJsonWriter *json, const TpsStruct *type, gconstpointer object);
 
 static void
-add_enum (TpsJsonWriter *json, const gchar *name, const TpsEnum *type, gint32 value)
-{
-  const TpsEnumValue *each = type->values;
-
-  while (each->name != NULL && each->value != value)
-    each++;
-  tps_json_add_text (json, name, each->name != NULL ? each->name : "UNKNOWN");
-}
-
-static void
 add_list (TpsJsonWriter *json, const gchar *name, const TpsList *list, gconstpointer value)
 {
   tps_json_open (json, name, '[');
@@ -616,7 +602,11 @@ add_value (TpsJsonWriter *json, const TpsField *field, const gchar *name, gconst
   else if (kind->type == TPS_WIRE_DOUBLE && !isnan (*(const gdouble *) value))
     tps_json_add_unbounded (json, name, *(const gdouble *) value);
   else if (kind == &tps_kind_enum || kind == &tps_kind_open_enum)
-    add_enum (json, name, field->of, *(const gint32 *) value);
+    {
+      const TpsEnumValue *known = find_value (field->of, *(const gint32 *) value);
+
+      tps_json_add_text (json, name, known != NULL ? known->name : "UNKNOWN");
+    }
   else if (kind == &tps_kind_string || kind == &tps_kind_name)
     tps_json_add_text (json, name, *(gchar *const *) value);
   else if (kind == &tps_kind_list)

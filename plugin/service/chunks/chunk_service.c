@@ -521,17 +521,6 @@ reply_answered (const TpsChunks *chunks, TpsCall *call, TpsTransfer *transfer)
   tps_call_reply_value_of (call, &answer, &lender);
 }
 
-static gboolean
-check_answer_index (const TpsTransfer *transfer, const TpsChunkLayout *layout, gint32 index,
-                    GError **error)
-{
-  if (index >= 0 && index < layout->n_chunks)
-    return TRUE;
-  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
-                   "index %d: the reply of transfer %s has %d chunks", index, transfer->name,
-                   layout->n_chunks);
-}
-
 static void
 reply_chunk (const TpsChunks *chunks, TpsCall *call, TpsTransfer *transfer, gint32 index)
 {
@@ -541,8 +530,11 @@ reply_chunk (const TpsChunks *chunks, TpsCall *call, TpsTransfer *transfer, gint
   TpsLender lender = { transfer, ref_transfer, unref_transfer };
   TpsChunk chunk = { .index = index };
 
-  if (!check_answer_index (transfer, &layout, index, &error))
+  if (index < 0 || index >= layout.n_chunks)
     {
+      error = g_error_new (TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                           "index %d: the reply of transfer %s has %d chunks", index,
+                           transfer->name, layout.n_chunks);
       tps_call_reply_error (call, error);
       return;
     }

@@ -548,24 +548,19 @@ tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error)
   return NULL;
 }
 
-/* Waits for the end of the thread. g_main_loop_quit() must be called from the loop, because it
- * would have no effect if the loop does not run yet. */
-static void
-ask_to_end (TpsOtlpExporter *exporter)
-{
-  GSource *end = call_later (exporter, 0, end_soon);
-  GSource *deadline = call_later (exporter, exporter->options.flush_ms, give_up);
-
-  tps_sync_check (pthread_join (exporter->thread, NULL));
-  clear_source (&end);
-  clear_source (&deadline);
-}
-
 void
 tps_otlp_exporter_free (TpsOtlpExporter *exporter)
 {
+  GSource *end, *deadline;
+
   if (exporter == NULL)
     return;
-  ask_to_end (exporter);
+  /* g_main_loop_quit() must be called from the loop, because it would have no effect if the loop
+   * does not run yet. */
+  end = call_later (exporter, 0, end_soon);
+  deadline = call_later (exporter, exporter->options.flush_ms, give_up);
+  tps_sync_check (pthread_join (exporter->thread, NULL));
+  clear_source (&end);
+  clear_source (&deadline);
   release (exporter);
 }
