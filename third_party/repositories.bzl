@@ -102,23 +102,10 @@ def thriftps_repositories():
         debian = "libthrift-dev",
     )
     pkg_config_library(
-        name = "thriftps_thrift_cpp_nonblocking",
-        package = "thrift-nb",
-        at_least = "0.17.0",
-        debian = "libthrift-dev",
-        libraries = ["@thriftps_libevent"],
-    )
-    pkg_config_library(
         name = "thriftps_thrift_cpp_zlib",
         package = "thrift-z",
         at_least = "0.17.0",
         debian = "libthrift-dev",
-    )
-    pkg_config_library(
-        name = "thriftps_libevent",
-        package = "libevent",
-        at_least = "2.1",
-        debian = "libevent-dev",
     )
     pkg_config_library(
         name = "thriftps_openblas",
