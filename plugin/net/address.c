@@ -398,41 +398,6 @@ is_same_host (const SocketAddress *a, const SocketAddress *b)
          == ((const struct sockaddr_in *) &b->bytes)->sin_addr.s_addr;
 }
 
-/* Chooses the congestion control of connections within a host. They go through memory, so they
- * share no link, and lose no packets. A congestion control that paces (BBR) mistakes pauses of the
- * other end for the limit of a link. In measurements, 1 MiB took either 0.14 ms or 0.38 ms,
- * unpredictably, and 64 MiB took 26 ms instead of 12. Every kernel has "reno", and every process
- * may choose it. Connections to other hosts keep the system's choice. */
-static void
-choose_congestion_control (gint fd)
-{
-  static const gchar unpaced[] = "reno";
-  SocketAddress here = { .n_bytes = sizeof here.bytes };
-  SocketAddress there = { .n_bytes = sizeof there.bytes };
-
-  if (getsockname (fd, (struct sockaddr *) &here.bytes, &here.n_bytes) == 0
-      && getpeername (fd, (struct sockaddr *) &there.bytes, &there.n_bytes) == 0
-      && is_same_host (&here, &there))
-    setsockopt (fd, IPPROTO_TCP, TCP_CONGESTION, unpaced, sizeof unpaced - 1);
-}
-
-/* Limits the time in which the failure of a host or a link remains unnoticed. Without these
- * options, the kernel keeps sent bytes in flight for a quarter of an hour, and keeps an idle
- * connection for two hours. The limit must exceed the time for which a busy peer may stop
- * reading. */
-static void
-notice_dead_hosts (gint fd)
-{
-  gint on = 1, idle_s = 60, between_s = 15, n_unanswered = 8;
-  guint unacknowledged_ms = 180000;
-
-  setsockopt (fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  setsockopt (fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-  setsockopt (fd, IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof between_s);
-  setsockopt (fd, IPPROTO_TCP, TCP_KEEPCNT, &n_unanswered, sizeof n_unanswered);
-  setsockopt (fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof unacknowledged_ms);
-}
-
 /* The buffer of a Unix socket should fit into the second-level cache, where its copies cost half as
  * much as in main memory. A smaller buffer would divide a large message into many short writes and
  * wake-ups. Without the privilege for SO_SNDBUFFORCE, the kernel limits the size to
@@ -444,6 +409,11 @@ tps_socket_tune (gint fd)
   gint buffer_bytes = (gint) tps_tuning_get ()->unix_buffer_bytes;
   gint family = 0;
   socklen_t n_bytes = sizeof family;
+  static const gchar unpaced[] = "reno";
+  SocketAddress here = { .n_bytes = sizeof here.bytes };
+  SocketAddress there = { .n_bytes = sizeof there.bytes };
+  gint idle_s = 60, between_s = 15, n_unanswered = 8;
+  guint unacknowledged_ms = 180000;
 
   if (getsockopt (fd, SOL_SOCKET, SO_DOMAIN, &family, &n_bytes) < 0)
     return;
@@ -455,8 +425,23 @@ tps_socket_tune (gint fd)
     }
   /* TCP tunes the sizes of its buffers itself unless a program sets them. */
   setsockopt (fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  notice_dead_hosts (fd);
-  choose_congestion_control (fd);
+  /* Limits the time in which the failure of a host or a link remains unnoticed. Without these
+   * options, the kernel keeps sent bytes in flight for a quarter of an hour, and keeps an idle
+   * connection for two hours. The limit must exceed the time for which a busy peer may stop
+   * reading. */
+  setsockopt (fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  setsockopt (fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+  setsockopt (fd, IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof between_s);
+  setsockopt (fd, IPPROTO_TCP, TCP_KEEPCNT, &n_unanswered, sizeof n_unanswered);
+  setsockopt (fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof unacknowledged_ms);
+  /* Connections within a host go through memory, so they share no link, and lose no packets. A
+   * congestion control that paces (BBR) mistakes pauses of the other end for the limit of a link.
+   * In measurements, 1 MiB took either 0.14 ms or 0.38 ms, unpredictably, and 64 MiB took 26 ms
+   * instead of 12. Every kernel has "reno", and every process may choose it. */
+  if (getsockname (fd, (struct sockaddr *) &here.bytes, &here.n_bytes) == 0
+      && getpeername (fd, (struct sockaddr *) &there.bytes, &there.n_bytes) == 0
+      && is_same_host (&here, &there))
+    setsockopt (fd, IPPROTO_TCP, TCP_CONGESTION, unpaced, sizeof unpaced - 1);
 }
 
 /* Returns a socket, or -1 with errno. */
@@ -477,15 +462,6 @@ begin_to_connect (const SocketAddress *to, gboolean *in_progress)
   return -1;
 }
 
-/* Waits until the socket is connected. Returns FALSE on failure and after a timeout. */
-static gboolean
-is_connected_soon (gint fd)
-{
-  struct pollfd poll_fd = { .fd = fd, .events = POLLOUT };
-
-  return poll (&poll_fd, 1, NEXT_ADDRESS_MS) == 1 && tps_socket_check (fd, "", NULL);
-}
-
 gint
 tps_address_connect (const TpsAddress *address, gboolean *in_progress, GError **error)
 {
@@ -497,9 +473,12 @@ tps_address_connect (const TpsAddress *address, gboolean *in_progress, GError **
   for (guint i = 0; fd < 0 && i < all->len; i++)
     {
       gboolean is_last = i + 1 == all->len;
+      struct pollfd poll_fd = { .events = POLLOUT };
 
-      fd = begin_to_connect (&g_array_index (all, SocketAddress, i), in_progress);
-      if (fd >= 0 && !is_last && *in_progress && !is_connected_soon (fd))
+      poll_fd.fd = fd = begin_to_connect (&g_array_index (all, SocketAddress, i), in_progress);
+      /* The next address is tried if this one does not answer soon. */
+      if (fd >= 0 && !is_last && *in_progress
+          && (poll (&poll_fd, 1, NEXT_ADDRESS_MS) != 1 || !tps_socket_check (fd, "", NULL)))
         {
           close (fd);
           fd = -1;

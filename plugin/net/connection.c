@@ -494,21 +494,6 @@ on_writable (TpsConnection *connection)
   free_writers (&sent);
 }
 
-/* Ends the corking of the connection and sends the queued writers. The loop's thread corks the
- * connection while it processes a received chunk, so replies are only queued meanwhile. Thread: the
- * loop's. */
-static void
-uncork (TpsConnection *connection)
-{
-  GQueue sent = G_QUEUE_INIT;
-
-  connection->corked = FALSE;
-  tps_mutex_lock (&connection->lock);
-  flush (connection, &sent);
-  tps_mutex_unlock (&connection->lock);
-  free_writers (&sent);
-}
-
 /* ---- opening -------------------------------------------------------------------------------- */
 
 /* How a connection whose channel must negotiate is opened, from its start to its first byte of
@@ -750,11 +735,17 @@ feed (TpsConnection *connection, const guint8 *bytes, gsize n_bytes)
 static void
 feed_corked (TpsConnection *connection, const guint8 *bytes, gsize n_bytes)
 {
+  GQueue sent = G_QUEUE_INIT;
+
   if (n_bytes == 0)
     return;
-  connection->corked = TRUE;
+  connection->corked = TRUE; /* so replies are only queued meanwhile */
   feed (connection, bytes, n_bytes);
-  uncork (connection);
+  connection->corked = FALSE;
+  tps_mutex_lock (&connection->lock);
+  flush (connection, &sent);
+  tps_mutex_unlock (&connection->lock);
+  free_writers (&sent);
 }
 
 /* Records that the peer sends no more. It may still receive. */
@@ -847,16 +838,6 @@ take_descriptors (TpsConnection *connection, struct msghdr *message)
   return TRUE;
 }
 
-static void
-count_received (TpsConnection *connection, guint64 n_bytes)
-{
-  guint64 n_before = atomic_load_explicit (&connection->n_received_bytes, memory_order_relaxed);
-
-  atomic_store_explicit (&connection->n_received_bytes, n_before + n_bytes, memory_order_relaxed);
-  tps_counter_add (connection->received_bytes, n_bytes);
-  connection->n_received += n_bytes;
-}
-
 /* Clears received bytes that contained a secret. Beyond the bytes just received, the buffer may
  * still hold earlier bytes of the message, so the whole buffer is cleared. */
 static void
@@ -897,7 +878,12 @@ receive (TpsConnection *connection)
   if (!received_any (connection, n_bytes, errno) || !take_descriptors (connection, &message))
     return 0;
 
-  count_received (connection, (guint64) n_bytes);
+  atomic_store_explicit (&connection->n_received_bytes,
+                         atomic_load_explicit (&connection->n_received_bytes, memory_order_relaxed)
+                             + (guint64) n_bytes,
+                         memory_order_relaxed);
+  tps_counter_add (connection->received_bytes, (guint64) n_bytes);
+  connection->n_received += (guint64) n_bytes;
   connection->n_turn_bytes += (gsize) n_bytes;
   n_body = MIN (n_body, (gsize) n_bytes);
   connection->n_turn_scanned += n_body / BODY_COST + connection->channel->cost;

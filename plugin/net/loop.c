@@ -235,15 +235,6 @@ tps_loop_remove_watch (TpsLoop *loop, TpsWatch *watch)
 }
 
 static void
-drain_wake_fd (TpsLoop *loop)
-{
-  guint64 count;
-
-  if (read (loop->wake_fd, &count, sizeof count) < 0 && errno != EAGAIN && errno != EINTR)
-    g_error ("eventfd cannot be read: %s", g_strerror (errno));
-}
-
-static void
 run_watches (TpsLoop *loop, const struct epoll_event *events, gint n_events)
 {
   for (gint i = 0; i < n_events; i++)
@@ -251,7 +242,12 @@ run_watches (TpsLoop *loop, const struct epoll_event *events, gint n_events)
       TpsWatch *watch = events[i].data.ptr;
 
       if (watch == NULL)
-        drain_wake_fd (loop);
+        {
+          guint64 count;
+
+          if (read (loop->wake_fd, &count, sizeof count) < 0 && errno != EAGAIN && errno != EINTR)
+            g_error ("eventfd cannot be read: %s", g_strerror (errno));
+        }
       else if (!watch->removed)
         watch->func (events[i].events, watch->user_data);
     }
@@ -309,15 +305,6 @@ run_timers (TpsLoop *loop)
   now_ns = tps_clock_now_ns ();
   while (tps_timer_heap_pop (&loop->timers, now_ns, &func, &user_data))
     func (user_data);
-}
-
-/* Returns the time until the next timer; G_MAXINT64 = there is none. */
-static gint64
-get_wait_ns (TpsLoop *loop, gint64 now_ns)
-{
-  gint64 next_ns = tps_timer_heap_get_next_ns (&loop->timers);
-
-  return next_ns == G_MAXINT64 ? next_ns : MAX (next_ns - now_ns, 0);
 }
 
 /* ---- waiting -------------------------------------------------------------------------------- */
@@ -399,7 +386,8 @@ static gint
 wait_for_events (TpsLoop *loop, struct epoll_event *events)
 {
   gint64 start_ns = tps_clock_now_ns ();
-  gint64 wait_ns = get_wait_ns (loop, start_ns);
+  gint64 next_ns = tps_timer_heap_get_next_ns (&loop->timers);
+  gint64 wait_ns = next_ns == G_MAXINT64 ? next_ns : MAX (next_ns - start_ns, 0);
   /* Waits are recorded only if no timer is due and no function has been posted. */
   gboolean counts = loop->spin.budget_ns > 0 && wait_ns > 0 && !has_posts (&loop->posts);
   gboolean spins = counts && may_spin (loop, start_ns) && tps_spinners_enter (spinners);

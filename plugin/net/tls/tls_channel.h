@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <openssl/x509.h>
 #include <thriftps/access.h>
 
 #include "plugin/net/net_channel.h"
@@ -38,5 +39,10 @@ TpsNetChannel *tps_tls_connect (TpsTls *tls, const gchar *peer, GError **error);
  * RESOURCE_EXHAUSTED. */
 TpsNetChannel *tps_tls_accept (TpsTls *tls, TpsWorkerPool *workers, TpsBudget *budget,
                                const TpsTlsCounts *counts, GError **error);
+
+/* Returns the first of these names of the certificate: a SAN URI spiffe://DOMAIN/PATH; a SAN DNS
+ * name, as "dns:NAME"; the last common name of the subject, as "cn:NAME". Names with bytes other
+ * than printable ASCII are ignored. Owned by the caller; NULL if there is none. */
+gchar *tps_certificate_dup_name (X509 *certificate);
 
 G_END_DECLS

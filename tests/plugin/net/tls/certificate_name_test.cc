@@ -3,7 +3,7 @@
 /* Tests which name of a certificate is the client's name, and which fields are not used as a
  * name. */
 
-#include "plugin/net/tls/certificate_name.h"
+#include "plugin/net/tls/tls_channel.h"
 
 #include <gtest/gtest.h>
 #include <openssl/x509v3.h>
