@@ -220,28 +220,10 @@ record_refusal (TpsCall *call, const gchar *object, const GError *error)
 
 /* ---- metrics -------------------------------------------------------------------------------- */
 
-void
-tps_call_set_metrics (TpsCall *call, TpsMethodMetrics *metrics)
-{
-  call->metrics = metrics;
-  if (metrics != NULL)
-    tps_method_metrics_begin (metrics, call->message);
-}
-
 gint64
 tps_call_get_began_ns (const TpsCall *call)
 {
   return call->metrics != NULL ? call->arrived_ns : 0;
-}
-
-static void
-add_exemplar (TpsCall *call, gint64 elapsed_ns)
-{
-  TpsExemplar exemplar = { .duration_ns = elapsed_ns, .time_ms = g_get_real_time () / 1000 };
-
-  G_STATIC_ASSERT (sizeof exemplar.trace_id == TPS_TRACE_ID_TEXT);
-  tps_trace_id_format (tps_call_span_get_context (call->span)->trace_id, exemplar.trace_id);
-  tps_method_metrics_add_exemplar (call->metrics, &exemplar);
 }
 
 /* ---- traces --------------------------------------------------------------------------------- */
@@ -270,7 +252,8 @@ end_span (TpsCall *call, gint64 now_ns)
 static const gchar *
 find_trace_id (TpsCall *call, gchar text[TPS_TRACE_ID_TEXT])
 {
-  const TpsTraceContext *context = tps_call_span_get_context (call->span);
+  gboolean has_span = call->span != NULL && call->span->has_context;
+  const TpsTraceContext *context = has_span ? &call->span->context : NULL;
   TpsTraceContext sent;
 
   if (context == NULL && tps_trace_context_parse (get_header (call, TPS_TRACEPARENT), &sent))
@@ -294,7 +277,8 @@ record_failure (TpsCall *call, gint code, const gchar *text)
   gchar trace_id[TPS_TRACE_ID_TEXT];
 
   call->code = code;
-  tps_call_span_set_code (call->span, get_code_name (code));
+  if (call->span != NULL)
+    call->span->code = get_code_name (code);
   if (call->metrics != NULL)
     tps_method_metrics_fail (call->metrics, code);
   tps_trace (event, tps_field_text ("method", call->message->name),
@@ -324,8 +308,15 @@ end_records (TpsCall *call, TpsWriter *reply)
       TpsHistogram *durations = call->grant != NULL ? call->grant->audit->durations : NULL;
 
       tps_method_metrics_end (call->metrics, now_ns - call->arrived_ns, durations, reply);
-      if (tps_call_span_is_sampled (call->span)) /* before the end of the span */
-        add_exemplar (call, now_ns - call->arrived_ns);
+      if (call->span != NULL && call->span->is_sampled) /* before the end of the span */
+        {
+          TpsExemplar exemplar = { .duration_ns = now_ns - call->arrived_ns,
+                                   .time_ms = g_get_real_time () / 1000 };
+
+          G_STATIC_ASSERT (sizeof exemplar.trace_id == TPS_TRACE_ID_TEXT);
+          tps_trace_id_format (call->span->context.trace_id, exemplar.trace_id);
+          tps_histogram_add_exemplar (call->metrics->durations, &exemplar);
+        }
     }
   if (call->span != NULL && tps_tracer_wants (call->context->tracer, call->span, now_ns))
     end_span (call, now_ns);
@@ -632,7 +623,7 @@ static void
 cancel (TpsCall *call)
 {
   if (call->metrics != NULL)
-    tps_method_metrics_cancel (call->metrics);
+    tps_counter_add (call->metrics->cancelled, 1);
   end_call (call, NULL);
 }
 
@@ -641,7 +632,7 @@ cancel (TpsCall *call)
 TpsPhases *
 tps_call_get_phases (TpsCall *call)
 {
-  return tps_call_span_get_phases (call->span);
+  return call->span != NULL ? &call->span->phases : NULL;
 }
 
 /* Records the beginning of a short phase. Without a tracer, calls have no span, and only a few
@@ -661,18 +652,12 @@ tps_call_enter_phase (TpsCall *call, TpsPhase phase)
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
-void
-tps_call_get_arguments (TpsCall *call, TpsReader *in)
-{
-  tps_reader_init (in, call->message);
-}
-
 gboolean
 tps_call_read_arguments (TpsCall *call, gpointer arguments, GError **error)
 {
   TpsReader in;
 
-  tps_call_get_arguments (call, &in);
+  tps_reader_init (&in, call->message);
   in.copies_shared = call->copies_shared;
   call->has_arguments = TRUE;
   if (!tps_rpc_read_arguments (call->rpc, &in, arguments, error))
@@ -851,13 +836,6 @@ tps_call_reply_message (TpsCall *call, TpsWriter *reply)
 
 /* ---- rights --------------------------------------------------------------------------------- */
 
-void
-tps_call_set_method (TpsCall *call, const TpsGuardedMethod *method)
-{
-  call->method = method;
-  call->is_admin = method->right == TPS_RIGHT_ADMIN;
-}
-
 gboolean
 tps_call_may_see_table (TpsCall *call, const gchar *table, TpsRight right)
 {
@@ -869,7 +847,8 @@ tps_call_check_table (TpsCall *call, const gchar *table, TpsRight right, GError 
 {
   g_autoptr (GError) refusal = NULL;
 
-  tps_call_span_set_table (call->span, table);
+  if (call->span != NULL && call->span->table[0] == '\0')
+    tps_call_text_set (call->span->table, table);
   if (call->is_admin && call->object == NULL)
     call->object = g_strdup (table);
   if (call->grant == NULL

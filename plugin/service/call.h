@@ -33,10 +33,6 @@ typedef struct TpsDispatcher TpsDispatcher; /* dispatch.h */
  * Writes nothing for void. */
 typedef void (*TpsWriteResult) (TpsWriter *out, gconstpointer user_data);
 
-/* Sets `in` to the start of the arguments struct. The reader is valid until the call is
- * answered. */
-void tps_call_get_arguments (TpsCall *call, TpsReader *in);
-
 /* Returns its name. Borrowed; lives as long as the server's quotas. */
 const gchar *tps_call_get_tenant_name (TpsCall *call);
 
@@ -174,8 +170,8 @@ typedef struct
   TpsDispatcher *transferred;
 } TpsCallContext;
 
-/* Others may read the fields, and the dispatcher sets `copies_shared`: arguments in memory shared
- * with the client are then copied. */
+/* Others may read the fields. The dispatcher sets `method`, `is_admin`, `metrics` and
+ * `copies_shared`: arguments in memory shared with the client are then copied. */
 struct TpsCall
 {
   TpsMessage *message;
@@ -211,10 +207,6 @@ struct TpsCall
 TpsCall *tps_call_new (TpsMessage *message, const TpsRpc *rpc, const TpsCarrierOps *ops,
                        gpointer carried, const TpsCallContext *context);
 
-/* Counts the call from its arrival on; must be called right after its creation. `metrics` are
- * borrowed until the call is answered; NULL = the call is not counted. */
-void tps_call_set_metrics (TpsCall *call, TpsMethodMetrics *metrics);
-
 /* Charges the call to its tenant, until the call is answered. A login (TpsMethod.is_login) is
  * charged only if it is long, or if the carrier refuses to serve it free of charge. A call that
  * came in a transfer is not charged. FALSE: the call must be refused, and nothing is charged;
@@ -223,9 +215,6 @@ gboolean tps_call_admit (TpsCall *call, gboolean is_login, GError **error);
 
 /* Begins the span of the call. Must be called before the handler. */
 void tps_call_begin_span (TpsCall *call);
-
-/* Sets the method of the call, borrowed until the call is answered. */
-void tps_call_set_method (TpsCall *call, const TpsGuardedMethod *method);
 
 /* Answers a call that its caller may not make. The form of the reply depends on the name of the
  * method only, so it does not reveal the existence of the method. */

@@ -2,23 +2,6 @@
 
 #include "plugin/service/call_metrics.h"
 
-#include "runtime/base/error.h"
-#include "runtime/base/sync.h"
-
-#define N_CODES (TPS_ERROR_INTERNAL - TPS_ERROR_WIRE_BASE + 1)
-
-struct TpsMethodMetrics
-{
-  TpsCounters *counters;
-  gchar *method;
-  TpsCounter *requests;
-  TpsCounter *cancelled;
-  TpsCounter *request_bytes;
-  TpsCounter *reply_bytes;
-  TpsHistogram *durations;
-  _Atomic (TpsCounter *) failed[N_CODES]; /* by wire code; the first failure creates a counter */
-};
-
 static const TpsFamily requests = {
   .name = "requests_total",
   .help = "Requests that arrived, by method; those of unknown methods are counted as unknown.",
@@ -117,13 +100,6 @@ tps_method_metrics_free (TpsMethodMetrics *metrics)
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 void
-tps_method_metrics_begin (TpsMethodMetrics *metrics, const TpsMessage *message)
-{
-  tps_counter_add (metrics->requests, 1);
-  tps_counter_add (metrics->request_bytes, message->head->len + message->n_bytes_bodies);
-}
-
-void
 tps_method_metrics_end (TpsMethodMetrics *metrics, gint64 elapsed_ns, TpsHistogram *others,
                         TpsWriter *reply)
 {
@@ -136,36 +112,24 @@ tps_method_metrics_end (TpsMethodMetrics *metrics, gint64 elapsed_ns, TpsHistogr
   tps_counter_add (metrics->reply_bytes, n_bytes);
 }
 
-void
-tps_method_metrics_add_exemplar (TpsMethodMetrics *metrics, const TpsExemplar *exemplar)
-{
-  tps_histogram_add_exemplar (metrics->durations, exemplar);
-}
-
 /* Returns the counter of failures with this code. Threads that create it at the same time get the
  * same counter. */
 static TpsCounter *
 provide_failed (TpsMethodMetrics *metrics, gint code)
 {
-  TpsCounter *counter = atomic_load_explicit (&metrics->failed[code], memory_order_acquire);
+  TpsCounter *counter = g_atomic_pointer_get (&metrics->failed[code]);
 
   if (counter != NULL)
     return counter;
   counter = tps_counters_use_counter (metrics->counters, &failed, metrics->method,
                                       code > 0 ? tps_error_code_name (code + TPS_ERROR_WIRE_BASE)
                                                : "TApplicationException");
-  atomic_store_explicit (&metrics->failed[code], counter, memory_order_release);
+  g_atomic_pointer_set (&metrics->failed[code], counter);
   return counter;
 }
 
 void
 tps_method_metrics_fail (TpsMethodMetrics *metrics, gint code)
 {
-  tps_counter_add (provide_failed (metrics, CLAMP (code, 0, N_CODES - 1)), 1);
-}
-
-void
-tps_method_metrics_cancel (TpsMethodMetrics *metrics)
-{
-  tps_counter_add (metrics->cancelled, 1);
+  tps_counter_add (provide_failed (metrics, CLAMP (code, 0, TPS_METHOD_N_CODES - 1)), 1);
 }

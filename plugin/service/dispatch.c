@@ -67,18 +67,6 @@ add_target (TpsDispatcher *dispatcher, gchar *name, const TpsMethod *method,
   g_hash_table_insert (dispatcher->targets, name, target_new (method, service));
 }
 
-static void
-add_methods (TpsDispatcher *dispatcher, const TpsService *service, gboolean is_default)
-{
-  for (const TpsMethod *method = service->methods; method != NULL && method->rpc != NULL; method++)
-    {
-      add_target (dispatcher, g_strdup_printf ("%s:%s", service->name, method->rpc->name), method,
-                  service);
-      if (is_default)
-        add_target (dispatcher, g_strdup (method->rpc->name), method, service);
-    }
-}
-
 /* Represents all methods that a service does not list. They are handled by handle_other() of the
  * service. */
 static const TpsMethod other_method = { .place = TPS_METHOD_LONG };
@@ -135,7 +123,14 @@ add_services (TpsDispatcher *dispatcher, const TpsService *services, guint n_ser
       const TpsService *service = &g_array_index (dispatcher->services, TpsService, i);
       gboolean is_default = g_strcmp0 (service->name, default_service) == 0;
 
-      add_methods (dispatcher, service, is_default);
+      for (const TpsMethod *method = service->methods; method != NULL && method->rpc != NULL;
+           method++)
+        {
+          add_target (dispatcher, g_strdup_printf ("%s:%s", service->name, method->rpc->name),
+                      method, service);
+          if (is_default)
+            add_target (dispatcher, g_strdup (method->rpc->name), method, service);
+        }
       if (service->hooks != NULL && service->hooks->handle_other != NULL)
         {
           g_hash_table_insert (dispatcher->others, g_strdup (service->name),
@@ -472,10 +467,16 @@ tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GEr
     tps_call_begin_span (call);
   if (target != NULL)
     {
-      tps_call_set_method (call, &target->guarded);
+      call->method = &target->guarded;
+      call->is_admin = target->guarded.right == TPS_RIGHT_ADMIN;
       message->has_secret = target->method->is_login;
     }
-  tps_call_set_metrics (call, target != NULL ? target->metrics : dispatcher->unknown);
+  call->metrics = target != NULL ? target->metrics : dispatcher->unknown;
+  if (call->metrics != NULL)
+    {
+      tps_counter_add (call->metrics->requests, 1);
+      tps_counter_add (call->metrics->request_bytes, message->head->len + message->n_bytes_bodies);
+    }
   if (!tps_call_admit (call, target != NULL && target->method->is_login, &refusal))
     tps_call_reply_error (call, refusal);
   else if (!may_call (target, call, message->name, &refusal))

@@ -89,26 +89,13 @@ handle_create_table (TpsCall *call, gpointer service)
   tps_call_reply_done (call, error);
 }
 
-/* Removes tables that the caller may not read. */
-static void
-hide_tables (TpsCall *call, TpsTableSpecs *specs)
-{
-  guint n_seen = 0;
-
-  for (guint i = 0; i < specs->n_specs; i++)
-    if (tps_call_may_see_table (call, specs->specs[i].name, TPS_RIGHT_READ))
-      specs->specs[n_seen++] = specs->specs[i];
-    else
-      tps_table_spec_clear (&specs->specs[i]);
-  specs->n_specs = n_seen;
-}
-
 static void
 handle_list_tables (TpsCall *call, gpointer service)
 {
   TpsEmbeddingTables *tables = service;
   g_auto (TpsTableSpecs) specs = { 0 };
   g_autoptr (GError) error = NULL;
+  guint n_seen = 0;
 
   if (!check_up (tables, &error)
       || !tps_call_charge (call, tps_table_store_get_list_bytes (tables->store), &error)
@@ -117,7 +104,13 @@ handle_list_tables (TpsCall *call, gpointer service)
       tps_call_reply_error (call, error);
       return;
     }
-  hide_tables (call, &specs);
+  /* Tables that the caller may not read are left out. */
+  for (guint i = 0; i < specs.n_specs; i++)
+    if (tps_call_may_see_table (call, specs.specs[i].name, TPS_RIGHT_READ))
+      specs.specs[n_seen++] = specs.specs[i];
+    else
+      tps_table_spec_clear (&specs.specs[i]);
+  specs.n_specs = n_seen;
   tps_call_reply_value (call, &specs);
 }
 

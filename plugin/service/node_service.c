@@ -14,39 +14,6 @@
 static TpsTraceEvent log_level_changed = TPS_TRACE_EVENT ("log_level_changed", TPS_TRACE_INFO);
 
 static void
-describe_sharing (TpsNodeInfo *info, const TpsSegmentRegistry *segments)
-{
-  TpsDevice *device = tps_segment_registry_get_device (segments);
-
-  info->max_shared_bytes = (gint64) tps_segment_registry_get_max_bytes (segments);
-  info->has_lookup_device = device != NULL;
-  info->has_shared_device = device != NULL && !tps_segment_registry_is_for_lookups_only (segments);
-  if (info->has_lookup_device)
-    device->ops->get_uuid (device, info->lookup_device);
-  if (info->has_shared_device)
-    memcpy (info->shared_device, info->lookup_device, sizeof info->shared_device);
-}
-
-/* The numbers of bytes are totals of all tenants. */
-static void
-describe_durability (TpsNodeInfo *info, TpsDurable *durable, gboolean may_see_totals)
-{
-  TpsDurableStatus status;
-
-  tps_durable_get_status (durable, &status);
-  info->has_durability = TRUE;
-  info->durability = (TpsDurabilityInfo) {
-    .phase = status.phase,
-    .lsn = status.lsn,
-    .end_lsn = status.end_lsn,
-    .bytes = may_see_totals ? status.n_bytes_done : 0,
-    .end_bytes = may_see_totals ? status.n_bytes : 0,
-    .has_remaining_ms = status.remaining_ms >= 0,
-    .remaining_ms = status.remaining_ms,
-  };
-}
-
-static void
 handle_describe (TpsCall *call, gpointer service)
 {
   const TpsNode *node = service;
@@ -61,11 +28,37 @@ handle_describe (TpsCall *call, gpointer service)
   };
 
   if (segments != NULL)
-    describe_sharing (&info, segments);
+    {
+      TpsDevice *device = tps_segment_registry_get_device (segments);
+
+      info.max_shared_bytes = (gint64) tps_segment_registry_get_max_bytes (segments);
+      info.has_lookup_device = device != NULL;
+      info.has_shared_device = device != NULL
+                               && !tps_segment_registry_is_for_lookups_only (segments);
+      if (info.has_lookup_device)
+        device->ops->get_uuid (device, info.lookup_device);
+      if (info.has_shared_device)
+        memcpy (info.shared_device, info.lookup_device, sizeof info.shared_device);
+    }
   if (node->get_table_bytes != NULL && may_see_totals)
     node->get_table_bytes (node->tables, &info.table_bytes, &info.max_table_bytes);
   if (node->durable != NULL)
-    describe_durability (&info, node->durable, may_see_totals);
+    {
+      TpsDurableStatus status;
+
+      /* The numbers of bytes are totals of all tenants. */
+      tps_durable_get_status (node->durable, &status);
+      info.has_durability = TRUE;
+      info.durability = (TpsDurabilityInfo) {
+        .phase = status.phase,
+        .lsn = status.lsn,
+        .end_lsn = status.end_lsn,
+        .bytes = may_see_totals ? status.n_bytes_done : 0,
+        .end_bytes = may_see_totals ? status.n_bytes : 0,
+        .has_remaining_ms = status.remaining_ms >= 0,
+        .remaining_ms = status.remaining_ms,
+      };
+    }
   info.has_table_bytes = info.max_table_bytes > 0;
   tps_call_reply_value (call, &info);
 }

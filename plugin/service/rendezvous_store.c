@@ -117,6 +117,7 @@ leave_queue (GHashTable *table, gconstpointer key, GList *link)
     g_hash_table_remove (table, key);
 }
 
+/* Moves a waiter to `ended`. The cost is logarithmic in the number of all waiters. */
 static void
 take (Waiters *waiters, Waiter *waiter, GQueue *ended)
 {
@@ -127,23 +128,6 @@ take (Waiters *waiters, Waiter *waiter, GQueue *ended)
   waiters->n_waiters--;
   tps_charge_set (&waiters->charge, waiters->n_waiters * WAITER_BYTES, NULL);
   g_queue_push_tail_link (ended, &waiter->ended);
-}
-
-/* The next functions move waiters to `ended`: those for a key, with its value; those of an owner;
- * those with deadlines up to `now_ns`. The cost of each move is logarithmic in the number of all
- * waiters. */
-static void
-take_key (Waiters *waiters, const gchar *key, GBytes *value, GQueue *ended)
-{
-  const GQueue *queue;
-
-  while ((queue = g_hash_table_lookup (waiters->by_key, key)) != NULL)
-    {
-      Waiter *waiter = queue->head->data;
-
-      waiter->value = g_bytes_ref (value);
-      take (waiters, waiter, ended);
-    }
 }
 
 static Waiter *
@@ -321,6 +305,7 @@ set_value (TpsRendezvousStore *store, const gchar *key, GBytes *value, GQueue *e
 {
   GBytes *old = g_tree_lookup (store->values, key);
   GBytes *copy;
+  const GQueue *queue; /* of the waiters for the key */
 
   if (!check_room (store, key, value, old, error))
     return FALSE;
@@ -329,7 +314,13 @@ set_value (TpsRendezvousStore *store, const gchar *key, GBytes *value, GQueue *e
     return FALSE;
   store->n_bytes += count_bytes (key, copy) - (old != NULL ? count_bytes (key, old) : 0);
   g_tree_replace (store->values, g_strdup (key), copy);
-  take_key (&store->waiters, key, copy, ended);
+  while ((queue = g_hash_table_lookup (store->waiters.by_key, key)) != NULL)
+    {
+      Waiter *waiter = queue->head->data;
+
+      waiter->value = g_bytes_ref (copy);
+      take (&store->waiters, waiter, ended);
+    }
   return TRUE;
 }
 
@@ -501,29 +492,24 @@ tps_rendezvous_store_get_pushes (TpsRendezvousStore *store)
   return store->pushes;
 }
 
-static TpsPushDigest
-digest_addition (const gchar *key, gint64 amount)
-{
-  TpsPushHash *hash = tps_push_hash_new ();
-
-  tps_push_hash_add_string (hash, key);
-  tps_push_hash_add_i64 (hash, amount);
-  return tps_push_hash_end (hash);
-}
-
 /* Adds to a value, unless the push has been applied already. The lock must be held; therefore, the
  * window never contains a running push. */
 static gboolean
 add_once (TpsRendezvousStore *store, const gchar *key, gint64 amount, const TpsRendezvousPush *push,
           gint64 *sum, GQueue *ended, GError **error)
 {
-  TpsPushDigest digest = digest_addition (key, amount);
+  TpsPushHash *hash = tps_push_hash_new ();
+  TpsPushDigest digest;
   g_autoptr (GError) failure = NULL;
   TpsPushRequest request = {
     .client = push->client, .sequence = push->sequence, .digest = &digest, .tenant = push->tenant
   };
-  TpsPushVerdict verdict = tps_push_window_begin (store->pushes, &request, sum, error);
+  TpsPushVerdict verdict;
 
+  tps_push_hash_add_string (hash, key);
+  tps_push_hash_add_i64 (hash, amount);
+  digest = tps_push_hash_end (hash);
+  verdict = tps_push_window_begin (store->pushes, &request, sum, error);
   if (verdict != TPS_PUSH_NEW)
     return verdict == TPS_PUSH_REPEAT;
   add_to_value (store, key, amount, sum, ended, &failure);

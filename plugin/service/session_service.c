@@ -9,15 +9,6 @@
 #include "plugin/wire/wire_session.h"
 #include "runtime/base/error.h"
 
-/* Overwrites and frees a token, which must not remain in freed memory. */
-static void
-free_secret (gchar *secret)
-{
-  if (secret != NULL)
-    explicit_bzero (secret, strlen (secret));
-  g_free (secret);
-}
-
 static void
 handle_authenticate (TpsCall *call, gpointer unused)
 {
@@ -26,7 +17,9 @@ handle_authenticate (TpsCall *call, gpointer unused)
 
   if (tps_call_read_arguments (call, &token, &error))
     tps_call_authenticate (call, token, &error);
-  free_secret (token);
+  if (token != NULL)
+    explicit_bzero (token, strlen (token)); /* it must not remain in freed memory */
+  g_free (token);
   tps_call_reply_done (call, error);
 }
 

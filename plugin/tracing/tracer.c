@@ -263,21 +263,6 @@ tps_tracer_begin (TpsTracer *tracer, const gchar *traceparent, gint64 arrived_ns
 }
 
 static void
-queue_span (TpsTracer *tracer, const TpsCallSpan *span, const TpsCallFacts *facts)
-{
-  TpsSpan finished = { .context = span->context, .code = span->code, .phases = span->phases };
-
-  draw_id (finished.span_id, TPS_SPAN_ID_BYTES);
-  if (facts->tracestate != NULL && tps_tracestate_is_valid (facts->tracestate))
-    g_strlcpy (finished.tracestate, facts->tracestate, sizeof finished.tracestate);
-  tps_call_text_set (finished.method, facts->method);
-  tps_call_text_set (finished.table, span->table);
-  tps_call_text_set (finished.peer, facts->peer);
-  tps_call_text_set (finished.principal, facts->principal);
-  queue_add (tracer->spans, &finished);
-}
-
-static void
 keep_slow (TpsTracer *tracer, const TpsCallSpan *span, const TpsCallFacts *facts, gint64 now_ns)
 {
   TpsSlowCall slow = { .code = span->code,
@@ -309,41 +294,20 @@ tps_tracer_end (TpsTracer *tracer, TpsCallSpan *span, const TpsCallFacts *facts,
 
   tps_phases_end (&span->phases, now_ns);
   if (span->is_sampled)
-    queue_span (tracer, span, facts);
+    {
+      TpsSpan finished = { .context = span->context, .code = span->code, .phases = span->phases };
+
+      draw_id (finished.span_id, TPS_SPAN_ID_BYTES);
+      if (facts->tracestate != NULL && tps_tracestate_is_valid (facts->tracestate))
+        g_strlcpy (finished.tracestate, facts->tracestate, sizeof finished.tracestate);
+      tps_call_text_set (finished.method, facts->method);
+      tps_call_text_set (finished.table, span->table);
+      tps_call_text_set (finished.peer, facts->peer);
+      tps_call_text_set (finished.principal, facts->principal);
+      queue_add (tracer->spans, &finished);
+    }
   if (tracer->slow != NULL && tps_slow_calls_wants (tracer->slow, total_ns, now_ns))
     keep_slow (tracer, span, facts, now_ns);
-}
-
-TpsPhases *
-tps_call_span_get_phases (TpsCallSpan *span)
-{
-  return span != NULL ? &span->phases : NULL;
-}
-
-const TpsTraceContext *
-tps_call_span_get_context (const TpsCallSpan *span)
-{
-  return span != NULL && span->has_context ? &span->context : NULL;
-}
-
-gboolean
-tps_call_span_is_sampled (const TpsCallSpan *span)
-{
-  return span != NULL && span->is_sampled;
-}
-
-void
-tps_call_span_set_table (TpsCallSpan *span, const gchar *table)
-{
-  if (span != NULL && span->table[0] == '\0')
-    tps_call_text_set (span->table, table);
-}
-
-void
-tps_call_span_set_code (TpsCallSpan *span, const gchar *code)
-{
-  if (span != NULL)
-    span->code = code;
 }
 
 /* ---- readers --------------------------------------------------------------------------------- */

@@ -29,7 +29,8 @@ typedef struct
 
 typedef struct TpsTracer TpsTracer;
 
-/* Lies in the memory of its call. Private to tracer.c, except `phases`. */
+/* Lies in the memory of its call, which sets `code` (static) and `table` (the first table that it
+ * names); the other members are read-only. */
 typedef struct
 {
   TpsPhases phases; /* first */
@@ -80,14 +81,6 @@ gboolean tps_tracer_wants (TpsTracer *tracer, const TpsCallSpan *span, gint64 no
 /* Ends the call at `now_ns`, and keeps a copy of its span and its facts. Thread: any. */
 void tps_tracer_end (TpsTracer *tracer, TpsCallSpan *span, const TpsCallFacts *facts,
                      gint64 now_ns);
-
-/* Read and set members of a span, which may be NULL. Results are borrowed. Thread: the thread of
- * the call. */
-TpsPhases *tps_call_span_get_phases (TpsCallSpan *span);
-const TpsTraceContext *tps_call_span_get_context (const TpsCallSpan *span); /* NULL = none */
-gboolean tps_call_span_is_sampled (const TpsCallSpan *span);                /* for the exporter */
-void tps_call_span_set_table (TpsCallSpan *span, const gchar *table); /* the first table counts */
-void tps_call_span_set_code (TpsCallSpan *span, const gchar *code);   /* static */
 
 /* Takes the next span for the exporter. Returns FALSE if there is none. Thread: one at a time. */
 gboolean tps_tracer_take (TpsTracer *tracer, TpsSpan *span);

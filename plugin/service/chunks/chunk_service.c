@@ -349,21 +349,6 @@ put_free (Put *put)
   g_free (put);
 }
 
-/* Ends the transfer of the feed, because its bytes are not a valid message. It may have given way
- * meanwhile, and a new transfer may have its name. */
-static void
-end_fed (const Feed *feed)
-{
-  const gchar *name = feed->transfer->name;
-  TpsTransfer *forgotten = NULL;
-
-  tps_mutex_lock (&feed->chunks->shell.lock);
-  if (tps_transfer_store_find (feed->chunks->store, name, NULL) == feed->transfer)
-    forgotten = tps_transfer_store_end (feed->chunks->store, name);
-  tps_mutex_unlock (&feed->chunks->shell.lock);
-  g_clear_pointer (&forgotten, tps_transfer_unref);
-}
-
 /* Counts the bytes of a chunk, and frees the transfers that give way to it. */
 static gboolean
 reserve (const Feed *feed, const TpsChunk *chunk, GError **error)
@@ -381,6 +366,7 @@ static gboolean
 feed_chunk (const Feed *feed, const TpsChunk *chunk, GError **error)
 {
   TpsChunkVerdict verdict = tps_transfer_check (feed->transfer, chunk, error);
+  TpsTransfer *forgotten = NULL;
 
   if (verdict != TPS_CHUNK_NEXT)
     return verdict == TPS_CHUNK_REPEATED;
@@ -388,7 +374,14 @@ feed_chunk (const Feed *feed, const TpsChunk *chunk, GError **error)
     return FALSE;
   if (!tps_transfer_feed (feed->transfer, chunk, error))
     {
-      end_fed (feed);
+      const gchar *name = feed->transfer->name;
+
+      /* The transfer may have given way meanwhile, and a new one may have its name. */
+      tps_mutex_lock (&feed->chunks->shell.lock);
+      if (tps_transfer_store_find (feed->chunks->store, name, NULL) == feed->transfer)
+        forgotten = tps_transfer_store_end (feed->chunks->store, name);
+      tps_mutex_unlock (&feed->chunks->shell.lock);
+      g_clear_pointer (&forgotten, tps_transfer_unref);
       return FALSE;
     }
   TPS_LOCK_SCOPE (&feed->chunks->shell.lock);

@@ -127,18 +127,6 @@ add_phases (TpsJsonWriter *json, const TpsSpan *span, gint64 epoch_ns)
     }
 }
 
-static void
-add_resource (TpsJsonWriter *json, const TpsOtlpResource *resource)
-{
-  tps_json_open (json, "resource", '{');
-  tps_json_open (json, "attributes", '[');
-  add_attribute (json, "service.name", resource->service);
-  add_attribute (json, "service.version", resource->version);
-  add_attribute (json, "service.instance.id", resource->instance);
-  tps_json_close (json, ']');
-  tps_json_close (json, '}');
-}
-
 /* Writes the body of one request, owned by the caller. `epoch_ns` is the time since 1970 at
  * which the monotonic clock of the spans was zero. */
 static GString *
@@ -150,7 +138,13 @@ write_body (const TpsOtlpResource *resource, const TpsSpan *spans, guint n_spans
   tps_json_open (&json, NULL, '{');
   tps_json_open (&json, "resourceSpans", '[');
   tps_json_open (&json, NULL, '{');
-  add_resource (&json, resource);
+  tps_json_open (&json, "resource", '{');
+  tps_json_open (&json, "attributes", '[');
+  add_attribute (&json, "service.name", resource->service);
+  add_attribute (&json, "service.version", resource->version);
+  add_attribute (&json, "service.instance.id", resource->instance);
+  tps_json_close (&json, ']');
+  tps_json_close (&json, '}');
   tps_json_open (&json, "scopeSpans", '[');
   tps_json_open (&json, NULL, '{');
   tps_json_open (&json, "scope", '{');
@@ -324,22 +318,6 @@ on_repeat (gpointer data)
 }
 
 static void
-handle_failure (TpsOtlpExporter *exporter, SoupMessage *message, guint status, const GError *error)
-{
-  gboolean repeats = may_repeat (status) && exporter->n_attempts < MAX_ATTEMPTS
-                     && !exporter->is_ending;
-
-  tps_trace (&otlp_failed, tps_field_text ("endpoint", exporter->uri),
-             tps_field_uint ("status", status),
-             tps_field_text ("reason", error != NULL ? error->message : NULL),
-             tps_field_uint ("spans", exporter->n_spans), tps_field_bool ("repeats", repeats));
-  if (repeats)
-    exporter->repeat = call_later (exporter, find_pause_ms (exporter, message), on_repeat);
-  else
-    end_batch (exporter, exporter->dropped);
-}
-
-static void
 on_answer (GObject *session, GAsyncResult *result, gpointer data)
 {
   TpsOtlpExporter *exporter = data;
@@ -354,7 +332,19 @@ on_answer (GObject *session, GAsyncResult *result, gpointer data)
   if (SOUP_STATUS_IS_SUCCESSFUL (status))
     end_batch (exporter, exporter->sent);
   else
-    handle_failure (exporter, message, status, error);
+    {
+      gboolean repeats = may_repeat (status) && exporter->n_attempts < MAX_ATTEMPTS
+                         && !exporter->is_ending;
+
+      tps_trace (&otlp_failed, tps_field_text ("endpoint", exporter->uri),
+                 tps_field_uint ("status", status),
+                 tps_field_text ("reason", error != NULL ? error->message : NULL),
+                 tps_field_uint ("spans", exporter->n_spans), tps_field_bool ("repeats", repeats));
+      if (repeats)
+        exporter->repeat = call_later (exporter, find_pause_ms (exporter, message), on_repeat);
+      else
+        end_batch (exporter, exporter->dropped);
+    }
   if (exporter->repeat == NULL)
     quit_or_go_on (exporter);
 }
@@ -420,21 +410,6 @@ end_soon (gpointer data)
 
 /* ---- thread ---------------------------------------------------------------------------------- */
 
-/* Drops all remaining spans. If the loop was quit during a request, the request is cancelled, and
- * its callback must be called before the exporter is freed. */
-static void
-drop_rest (TpsOtlpExporter *exporter)
-{
-  if (exporter->message != NULL)
-    g_cancellable_cancel (exporter->cancellable);
-  while (exporter->message != NULL)
-    g_main_context_iteration (exporter->context, TRUE);
-  if (exporter->body != NULL)
-    end_batch (exporter, exporter->dropped);
-  while (take_batch (exporter))
-    end_batch (exporter, exporter->dropped);
-}
-
 static gpointer
 run (gpointer data)
 {
@@ -449,7 +424,16 @@ run (gpointer data)
   g_main_loop_run (exporter->loop);
   clear_source (&looks);
   clear_source (&exporter->repeat);
-  drop_rest (exporter);
+  /* Drops all remaining spans. If the loop was quit during a request, the request is cancelled, and
+   * its callback must be called before the exporter is freed. */
+  if (exporter->message != NULL)
+    g_cancellable_cancel (exporter->cancellable);
+  while (exporter->message != NULL)
+    g_main_context_iteration (exporter->context, TRUE);
+  if (exporter->body != NULL)
+    end_batch (exporter, exporter->dropped);
+  while (take_batch (exporter))
+    end_batch (exporter, exporter->dropped);
   g_clear_object (&exporter->session);
   g_main_context_pop_thread_default (exporter->context);
   return NULL;
@@ -465,21 +449,6 @@ tps_otlp_is_endpoint (const gchar *text)
          && *g_uri_get_host (uri) != '\0' && g_uri_get_userinfo (uri) == NULL
          && g_uri_get_query (uri) == NULL && g_uri_get_fragment (uri) == NULL
          && (*path == '\0' || strcmp (path, "/") == 0);
-}
-
-static void
-fill_defaults (TpsOtlpOptions *options)
-{
-  if (options->interval_ms == 0)
-    options->interval_ms = DEFAULT_INTERVAL_MS;
-  if (options->max_batch == 0)
-    options->max_batch = DEFAULT_BATCH;
-  if (options->backoff_ms == 0)
-    options->backoff_ms = DEFAULT_BACKOFF_MS;
-  if (options->timeout_ms == 0)
-    options->timeout_ms = DEFAULT_TIMEOUT_MS;
-  if (options->flush_ms == 0)
-    options->flush_ms = DEFAULT_FLUSH_MS;
 }
 
 static const TpsFamily sent_spans = {
@@ -529,7 +498,16 @@ tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error)
                           "OTLP endpoint \"%s\": expected http://HOST:PORT", options->endpoint);
   exporter = g_new0 (TpsOtlpExporter, 1);
   exporter->options = *options;
-  fill_defaults (&exporter->options);
+  if (exporter->options.interval_ms == 0)
+    exporter->options.interval_ms = DEFAULT_INTERVAL_MS;
+  if (exporter->options.max_batch == 0)
+    exporter->options.max_batch = DEFAULT_BATCH;
+  if (exporter->options.backoff_ms == 0)
+    exporter->options.backoff_ms = DEFAULT_BACKOFF_MS;
+  if (exporter->options.timeout_ms == 0)
+    exporter->options.timeout_ms = DEFAULT_TIMEOUT_MS;
+  if (exporter->options.flush_ms == 0)
+    exporter->options.flush_ms = DEFAULT_FLUSH_MS;
   exporter->options.resource.service = g_strdup (options->resource.service);
   exporter->options.resource.version = g_strdup (options->resource.version);
   exporter->options.resource.instance = g_strdup (options->resource.instance);

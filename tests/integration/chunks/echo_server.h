@@ -184,7 +184,7 @@ private:
     TpsReader in;
     gint16 id;
 
-    tps_call_get_arguments (call, &in);
+    tps_reader_init (&in, call->message);
     if (tps_reader_field (&in, &id, &type) && type == TPS_WIRE_BINARY)
       view = tps_reader_binary (&in);
     return view;

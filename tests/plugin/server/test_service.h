@@ -134,7 +134,7 @@ private:
     TpsWireType type;
     gint16 id;
     gint32 value = 0;
-    tps_call_get_arguments (call, &in);
+    tps_reader_init (&in, call->message);
     tps_reader_struct_begin (&in);
     while (tps_reader_field (&in, &id, &type))
       if (type == TPS_WIRE_I32)
