@@ -39,17 +39,6 @@ typedef enum
 static const gchar *const service_names[] = { "Node", "ParameterServer", "EmbeddingTable",
                                               "Rendezvous", NULL };
 
-static void
-set_service_names (TpsPlugin *plugin)
-{
-  g_ptr_array_set_size (plugin->service_names, 0);
-  for (guint i = 0; i < plugin->services->len; i++)
-    g_ptr_array_add (plugin->service_names,
-                     (gpointer) (guintptr) g_array_index (plugin->services, TpsService, i).name);
-  g_ptr_array_add (plugin->service_names, NULL);
-  plugin->node.services = (const gchar *const *) plugin->service_names->pdata;
-}
-
 void
 tps_plugin_add_service (TpsPlugin *plugin, const TpsService *service)
 {
@@ -57,7 +46,12 @@ tps_plugin_add_service (TpsPlugin *plugin, const TpsService *service)
 
   TPS_SIZED_COPY (known, service);
   g_array_append_val (plugin->services, known);
-  set_service_names (plugin);
+  g_ptr_array_set_size (plugin->service_names, 0);
+  for (guint i = 0; i < plugin->services->len; i++)
+    g_ptr_array_add (plugin->service_names,
+                     (gpointer) (guintptr) g_array_index (plugin->services, TpsService, i).name);
+  g_ptr_array_add (plugin->service_names, NULL);
+  plugin->node.services = (const gchar *const *) plugin->service_names->pdata;
   /* A call in chunks can reach these services through a processor. Servers have separate
    * dispatchers. Errors are ignored here: the creation of a processor or server reports them, for
    * example a duplicate service. */
@@ -386,22 +380,16 @@ forget_push_clients (gpointer data, const gchar *tenant, gint64 idle_ns)
   return n;
 }
 
-/* A process of its own describes all devices. */
-static void
-list_devices (TpsPlugin *plugin, gboolean has_process)
-{
-  TpsDevice *used[] = { tps_device_find ("cpu", NULL), plugin->device, NULL };
-  g_autofree TpsDevice **all = has_process ? tps_device_list () : NULL;
-
-  for (TpsDevice **device = has_process ? all : used; *device != NULL; device++)
-    g_ptr_array_add (plugin->device_names, (gpointer) (guintptr) (*device)->name);
-  g_ptr_array_add (plugin->device_names, NULL);
-}
-
 static void
 describe (TpsPlugin *plugin, const TpsPluginOptions *options)
 {
-  list_devices (plugin, options->has_process);
+  TpsDevice *used[] = { tps_device_find ("cpu", NULL), plugin->device, NULL };
+  /* A process of its own describes all devices. */
+  g_autofree TpsDevice **all = options->has_process ? tps_device_list () : NULL;
+
+  for (TpsDevice **device = all != NULL ? all : used; *device != NULL; device++)
+    g_ptr_array_add (plugin->device_names, (gpointer) (guintptr) (*device)->name);
+  g_ptr_array_add (plugin->device_names, NULL);
   plugin->node = (TpsNode) {
     .name = plugin->name,
     .devices = (const gchar *const *) plugin->device_names->pdata,
@@ -413,33 +401,6 @@ describe (TpsPlugin *plugin, const TpsPluginOptions *options)
     .durable = plugin->durable,
     .access = plugin->access,
   };
-}
-
-static void
-add_numbers (TpsPlugin *plugin, gboolean has_process)
-{
-  TpsCounters *counters = tps_metrics_get_counters (plugin->metrics);
-
-  plugin->collectors[0] = tps_counters_add_collector (counters, collect_numbers, plugin);
-  if (has_process)
-    plugin->collectors[1] = tps_counters_add_collector (counters, tps_process_numbers_collect,
-                                                        NULL);
-  plugin->collectors[2] = tps_counters_add_collector (counters, tps_quotas_collect, plugin->quotas);
-  tps_budgets_add_gauges (plugin->budgets, counters);
-}
-
-/* Must be called before other threads exist, because the default pool gets its budgets here. */
-static void
-make_budgets (TpsPlugin *plugin, const TpsPluginOptions *options)
-{
-  const TpsBudgetLimits limits = { .max_memory_bytes = options->max_memory_bytes,
-                                   .max_pending_bytes = options->max_pending_bytes,
-                                   .max_table_bytes = options->max_table_bytes };
-
-  plugin->budgets = tps_budgets_new (&limits);
-  if (options->has_process)
-    tps_buffer_pool_set_budgets (tps_buffer_pool_get_default (), plugin->budgets->passes,
-                                 plugin->budgets->kept);
 }
 
 static gboolean
@@ -570,9 +531,17 @@ plugin_new (const TpsPluginOptions *options, GError **error)
   g_autoptr (TpsPlugin) plugin = g_new0 (TpsPlugin, 1);
   TpsQuotasOptions quotas = { 0 };
   TpsSequencerOptions sequencer = { 0 };
+  const TpsBudgetLimits limits = { .max_memory_bytes = options->max_memory_bytes,
+                                   .max_pending_bytes = options->max_pending_bytes,
+                                   .max_table_bytes = options->max_table_bytes };
+  TpsCounters *counters;
 
   plugin->name = g_strdup (options->name != NULL ? options->name : "thriftps");
-  make_budgets (plugin, options);
+  /* Before other threads exist, because the default pool gets its budgets here. */
+  plugin->budgets = tps_budgets_new (&limits);
+  if (options->has_process)
+    tps_buffer_pool_set_budgets (tps_buffer_pool_get_default (), plugin->budgets->passes,
+                                 plugin->budgets->kept);
   plugin->services = g_array_new (FALSE, FALSE, sizeof (TpsService));
   plugin->service_names = g_ptr_array_new ();
   plugin->device_names = g_ptr_array_new ();
@@ -599,7 +568,13 @@ plugin_new (const TpsPluginOptions *options, GError **error)
                         : tps_metrics_new (NULL, NULL);
   if (!make_objects (plugin, options, error) || !restore_copy (plugin, options, error))
     return NULL;
-  add_numbers (plugin, options->has_process);
+  counters = tps_metrics_get_counters (plugin->metrics);
+  plugin->collectors[0] = tps_counters_add_collector (counters, collect_numbers, plugin);
+  if (options->has_process)
+    plugin->collectors[1] = tps_counters_add_collector (counters, tps_process_numbers_collect,
+                                                        NULL);
+  plugin->collectors[2] = tps_counters_add_collector (counters, tps_quotas_collect, plugin->quotas);
+  tps_budgets_add_gauges (plugin->budgets, counters);
   describe (plugin, options);
   add_services (plugin);
   if (!start_recovery (plugin, options, error))
@@ -614,18 +589,6 @@ tps_plugin_new (const TpsPluginOptions *given, GError **error)
 
   TPS_SIZED_COPY (options, given);
   return plugin_new (&options, error);
-}
-
-static void
-destroy_objects (TpsPlugin *plugin)
-{
-  for (guint i = 0; i < plugin->services->len; i++)
-    {
-      const TpsService *service = &g_array_index (plugin->services, TpsService, i);
-
-      if (service->destroy != NULL)
-        service->destroy (service->object);
-    }
 }
 
 gboolean
@@ -643,7 +606,13 @@ tps_plugin_close (TpsPlugin *plugin, GError **error)
                                      plugin->collectors[i]);
   if (plugin->workers != NULL)
     tps_worker_pool_settle (plugin->workers);
-  destroy_objects (plugin);
+  for (guint i = 0; i < plugin->services->len; i++)
+    {
+      const TpsService *service = &g_array_index (plugin->services, TpsService, i);
+
+      if (service->destroy != NULL)
+        service->destroy (service->object);
+    }
   g_clear_pointer (&plugin->parameter_servers.averaging, tps_parameter_server_free);
   g_clear_pointer (&plugin->parameter_servers.updating, tps_model_server_free);
   g_clear_pointer (&plugin->rendezvous, tps_rendezvous_free);

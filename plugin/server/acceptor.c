@@ -133,18 +133,6 @@ resume_accepting (gpointer data)
     resume_later (acceptor);
 }
 
-/* The connection stays in the backlog, so the socket stays readable. Without a pause, the loop
- * would retry accept() without end. */
-static void
-pause_accepting (TpsAcceptor *acceptor, gint code)
-{
-  tps_trace (&accept_failed, tps_field_text ("reason", g_strerror (code)));
-  if (acceptor->resume_timer != 0)
-    return;
-  set_interest (acceptor, 0);
-  resume_later (acceptor);
-}
-
 static void
 on_connections (guint32 epoll_events, gpointer data)
 {
@@ -164,7 +152,16 @@ on_connections (guint32 epoll_events, gpointer data)
           continue;
         }
       if (code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM)
-        pause_accepting (listener->acceptor, code);
+        {
+          /* The connection stays in the backlog, so the socket stays readable. Without a pause, the
+           * loop would retry accept() without end. */
+          tps_trace (&accept_failed, tps_field_text ("reason", g_strerror (code)));
+          if (listener->acceptor->resume_timer == 0)
+            {
+              set_interest (listener->acceptor, 0);
+              resume_later (listener->acceptor);
+            }
+        }
       if (code != EINTR && code != ECONNABORTED)
         return;
     }

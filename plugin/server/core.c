@@ -111,26 +111,12 @@ read_segments (gpointer unused)
   return tps_segments_get_n_in_process ();
 }
 
-static void
-set_counts (TpsServerCore *core)
-{
-  TpsCounters *counters = core->metrics != NULL ? tps_metrics_get_counters (core->metrics) : NULL;
-
-  core->counts = (TpsServerCounts) {
-    .accepted = tps_counters_use_counter (counters, &accepted_connections, NULL, NULL),
-    .refused = tps_counters_use_counter (counters, &refused_connections, NULL, NULL),
-    .open = tps_counters_use_gauge (counters, &open_connections, NULL, NULL),
-    .received_bytes = tps_counters_use_counter (counters, &received_bytes, NULL, NULL),
-    .sent_bytes = tps_counters_use_counter (counters, &sent_bytes, NULL, NULL),
-  };
-  tps_counters_add_reader (counters, &shared_segments, NULL, NULL, read_segments, NULL, NULL);
-}
-
 TpsServerCore *
 tps_server_core_new (const TpsServerLimits *limits, const TpsBudgets *budgets, TpsDevice *device,
                      TpsMetrics *metrics)
 {
   TpsServerCore *core = g_new0 (TpsServerCore, 1);
+  TpsCounters *counters = metrics != NULL ? tps_metrics_get_counters (metrics) : NULL;
 
   tps_refcount_init (&core->refcount);
   tps_mutex_init (&core->lock);
@@ -141,7 +127,14 @@ tps_server_core_new (const TpsServerLimits *limits, const TpsBudgets *budgets, T
   core->host_services = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_host_service_free);
   if (metrics != NULL)
     core->metrics = tps_metrics_ref (metrics);
-  set_counts (core);
+  core->counts = (TpsServerCounts) {
+    .accepted = tps_counters_use_counter (counters, &accepted_connections, NULL, NULL),
+    .refused = tps_counters_use_counter (counters, &refused_connections, NULL, NULL),
+    .open = tps_counters_use_gauge (counters, &open_connections, NULL, NULL),
+    .received_bytes = tps_counters_use_counter (counters, &received_bytes, NULL, NULL),
+    .sent_bytes = tps_counters_use_counter (counters, &sent_bytes, NULL, NULL),
+  };
+  tps_counters_add_reader (counters, &shared_segments, NULL, NULL, read_segments, NULL, NULL);
   core->bodies = tps_pinned_pool_new (device, budgets->pending, budgets->kept,
                                       device != NULL ? tps_budget_get_max (budgets->pending)
                                                            / MAX_KEPT_PINNED_PART

@@ -126,22 +126,6 @@ set_limits (TpsServer *server, const TpsServerOptions *options)
   server->core->tracer = server->parts.tracer;
 }
 
-static void
-set_threads (TpsServer *server, const TpsServerOptions *options)
-{
-  guint n_cores = tps_cores_count ();
-
-  server->n_io = (guint) tps_tuning_count_io_threads (n_cores);
-  if (options->n_io_threads > 0)
-    server->n_io = options->n_io_threads;
-  server->io = g_new0 (TpsIoThread, server->n_io);
-  if (server->parts.workers == NULL)
-    server->own_workers = tps_worker_pool_try_new (
-        "tps-worker", options->n_workers > 0 ? options->n_workers : n_cores, &server->no_threads);
-  server->core->workers = server->parts.workers != NULL ? server->parts.workers
-                                                        : server->own_workers;
-}
-
 /* Handshakes have separate threads, so that other connections and calls do not wait for the
  * computations of many handshakes. */
 static void
@@ -166,6 +150,7 @@ tps_server_new (const TpsServerOptions *given)
 {
   TpsServerOptions options = { 0 };
   TpsServer *server = g_object_new (TPS_TYPE_SERVER, NULL);
+  guint n_cores = tps_cores_count ();
 
   if (given != NULL)
     TPS_SIZED_COPY (options, given);
@@ -173,7 +158,15 @@ tps_server_new (const TpsServerOptions *given)
     server->parts = *options.parts;
   server->default_service = g_strdup (options.default_service);
   set_limits (server, &options);
-  set_threads (server, &options);
+  server->n_io = (guint) tps_tuning_count_io_threads (n_cores);
+  if (options.n_io_threads > 0)
+    server->n_io = options.n_io_threads;
+  server->io = g_new0 (TpsIoThread, server->n_io);
+  if (server->parts.workers == NULL)
+    server->own_workers = tps_worker_pool_try_new (
+        "tps-worker", options.n_workers > 0 ? options.n_workers : n_cores, &server->no_threads);
+  server->core->workers = server->parts.workers != NULL ? server->parts.workers
+                                                        : server->own_workers;
   set_tls (server, &options);
   if (options.access != NULL)
     server->core->access = tps_access_ref (options.access);
@@ -332,18 +325,9 @@ check_progress (gpointer data)
   gint64 now_ns = tps_clock_now_ns ();
 
   for (GList *item = io->sessions.head; item != NULL; item = item->next)
-    tps_session_check_progress (item->data, now_ns);
+    tps_connection_check_progress (tps_session_get_connection (item->data), now_ns,
+                                   &io->core->limits.patience);
   tps_loop_add_timer (io->loop, now_ns + io->core->limits.check_ns, check_progress, io);
-}
-
-static TpsPulse *
-make_pulse (TpsServer *server)
-{
-  g_autofree TpsLoop **loops = g_new (TpsLoop *, server->n_io);
-
-  for (guint i = 0; i < server->n_io; i++)
-    loops[i] = server->io[i].loop;
-  return tps_pulse_new (loops, server->n_io, server->core->workers);
 }
 
 /* Returns the pulse, which is created when it is first needed; NULL = the server has no threads. */
@@ -352,7 +336,13 @@ provide_pulse (TpsServer *server)
 {
   TPS_LOCK_SCOPE (&server->lock);
   if (server->pulse == NULL && server->state == STATE_RUNNING)
-    server->pulse = make_pulse (server);
+    {
+      g_autofree TpsLoop **loops = g_new (TpsLoop *, server->n_io);
+
+      for (guint i = 0; i < server->n_io; i++)
+        loops[i] = server->io[i].loop;
+      server->pulse = tps_pulse_new (loops, server->n_io, server->core->workers);
+    }
   return server->pulse;
 }
 
@@ -462,18 +452,6 @@ make_dispatchers (TpsServer *server, GError **error)
   return TRUE;
 }
 
-static void
-trace_start (TpsServer *server)
-{
-  const gchar *const *addresses = tps_acceptor_get_addresses (server->acceptor);
-
-  for (; *addresses != NULL; addresses++)
-    tps_trace (&server_listening, tps_field_text ("address", *addresses));
-  tps_trace (&server_started, tps_field_uint ("services", server->services->len),
-             tps_field_uint ("io_threads", server->n_io),
-             tps_field_uint ("max_connections", server->core->limits.max_connections));
-}
-
 /* Returns FALSE if no connection could be taken. */
 static gboolean
 check_descriptors (GError **error)
@@ -495,6 +473,7 @@ static gboolean
 start (TpsServer *server, GError **error)
 {
   const TpsService of_connections[] = { tps_memory_service (), tps_session_service () };
+  const gchar *const *addresses;
 
   /* Services that are added here must not change the default service. */
   if (server->default_service == NULL && server->services->len == 1)
@@ -519,7 +498,12 @@ start (TpsServer *server, GError **error)
   if (start_loops (server, error) && check_descriptors (error)
       && tps_acceptor_start (server->acceptor, server->io, server->n_io, error))
     {
-      trace_start (server);
+      addresses = tps_acceptor_get_addresses (server->acceptor);
+      for (; *addresses != NULL; addresses++)
+        tps_trace (&server_listening, tps_field_text ("address", *addresses));
+      tps_trace (&server_started, tps_field_uint ("services", server->services->len),
+                 tps_field_uint ("io_threads", server->n_io),
+                 tps_field_uint ("max_connections", server->core->limits.max_connections));
       return TRUE;
     }
   free_loops (server);
@@ -546,22 +530,22 @@ tps_server_start (TpsServer *server, GError **error)
 /* ---- stop ----------------------------------------------------------------------------------- */
 
 static void
-for_each_session (TpsIoThread *io, void (*func) (TpsSession *session))
+for_each_session (TpsIoThread *io, void (*func) (TpsConnection *connection))
 {
   for (GList *item = io->sessions.head; item != NULL; item = item->next)
-    func (item->data);
+    func (tps_session_get_connection (item->data));
 }
 
 static void
 close_sent_sessions (gpointer data)
 {
-  for_each_session (data, tps_session_close_when_sent);
+  for_each_session (data, tps_connection_close_when_sent);
 }
 
 static void
 close_sessions (gpointer data)
 {
-  for_each_session (data, tps_session_close);
+  for_each_session (data, tps_connection_close);
 }
 
 static void

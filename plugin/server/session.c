@@ -100,35 +100,23 @@ static const struct
                                "shared memory is offered to processes of the server's user only" },
 };
 
-static gboolean
-is_local (gint fd)
-{
-  gint domain;
-  socklen_t n_bytes = sizeof domain;
-
-  return getsockopt (fd, SOL_SOCKET, SO_DOMAIN, &domain, &n_bytes) == 0 && domain == AF_UNIX;
-}
-
-/* Returns TRUE if the peer had the same user as this process when it connected. */
-static gboolean
-is_same_user (gint fd)
-{
-  struct ucred peer;
-  socklen_t n_bytes = sizeof peer;
-
-  return getsockopt (fd, SOL_SOCKET, SO_PEERCRED, &peer, &n_bytes) == 0 && peer.uid == geteuid ();
-}
-
 /* Decides about the connection of `fd`, a connected socket. `max_bytes` 0 = shared memory is
  * disabled. */
 static SharingOffer
 find_offer (gint fd, gsize max_bytes)
 {
+  struct ucred peer; /* when it connected */
+  socklen_t n_peer = sizeof peer;
+  gint domain;
+  socklen_t n_domain = sizeof domain;
+
   if (max_bytes == 0)
     return TPS_SHARING_SWITCHED_OFF;
-  if (!is_local (fd))
+  if (getsockopt (fd, SOL_SOCKET, SO_DOMAIN, &domain, &n_domain) < 0 || domain != AF_UNIX)
     return TPS_SHARING_NOT_LOCAL;
-  return is_same_user (fd) ? TPS_SHARING_OFFERED : TPS_SHARING_OTHER_USER;
+  if (getsockopt (fd, SOL_SOCKET, SO_PEERCRED, &peer, &n_peer) < 0 || peer.uid != geteuid ())
+    return TPS_SHARING_OTHER_USER;
+  return TPS_SHARING_OFFERED;
 }
 
 /* ---- object --------------------------------------------------------------------------------- */
@@ -218,22 +206,10 @@ tps_session_describe (TpsSession *session, gint64 now_ns, TpsConnectionInfo *inf
   info->n_in_flight = session->calls.length;
 }
 
-void
-tps_session_check_progress (TpsSession *session, gint64 now_ns)
+TpsConnection *
+tps_session_get_connection (TpsSession *session)
 {
-  tps_connection_check_progress (session->connection, now_ns, &session->core->limits.patience);
-}
-
-void
-tps_session_close_when_sent (TpsSession *session)
-{
-  tps_connection_close_when_sent (session->connection);
-}
-
-void
-tps_session_close (TpsSession *session)
-{
-  tps_connection_close (session->connection);
+  return session->connection;
 }
 
 /* ---- identity ------------------------------------------------------------------------------- */
@@ -434,22 +410,6 @@ find_sendable (const TpsSession *session)
 
 /* ---- replies -------------------------------------------------------------------------------- */
 
-/* Removes a call whose reply has been sent. If the peer sends no more requests, the last call
- * closes the connection. The lock must be held. */
-static void
-leave_call (TpsSession *session, SessionCall *call)
-{
-  g_queue_unlink (&session->calls, &call->link);
-  g_free (call->name);
-  g_clear_pointer (&call->grant, tps_grant_unref);
-  tps_magazine_put (&call_magazine, &call_depot, call);
-  if (session->calls.length <= session->core->limits.max_in_flight / 2)
-    session->crowded = FALSE;
-  update_reading (session);
-  if (session->ended && session->calls.length == 0)
-    tps_connection_close_when_sent (session->connection);
-}
-
 static gsize
 count_reply (const SessionCall *call)
 {
@@ -518,7 +478,16 @@ send_replies (TpsSession *session)
       if (call->reply != NULL)
         send_reply (session, call);
       tps_mutex_lock (&session->lock);
-      leave_call (session, call);
+      /* If the peer sends no more requests, the last call closes the connection. */
+      g_queue_unlink (&session->calls, &call->link);
+      g_free (call->name);
+      g_clear_pointer (&call->grant, tps_grant_unref);
+      tps_magazine_put (&call_magazine, &call_depot, call);
+      if (session->calls.length <= session->core->limits.max_in_flight / 2)
+        session->crowded = FALSE;
+      update_reading (session);
+      if (session->ended && session->calls.length == 0)
+        tps_connection_close_when_sent (session->connection);
       n_left++;
     }
   return n_left;
@@ -777,15 +746,6 @@ run_throttle (gpointer data)
   g_free (throttle);
 }
 
-static void
-post_throttle (TpsSession *session, gint64 until_ns)
-{
-  Throttle *throttle = g_new (Throttle, 1);
-
-  *throttle = (Throttle) { tps_session_ref (session), until_ns };
-  tps_loop_post (session->io->loop, run_throttle, throttle);
-}
-
 /* Pauses the connection after a refusal, to limit the rate of calls of a peer that ignores
  * refusals. Thread: any, because workers refuse calls with long arguments. A call of a closed
  * connection may outlive the server and its loops, so `io` is used only under the lock that
@@ -801,7 +761,12 @@ throttle_session (gpointer carried, gint wait_ms)
   is_open = !atomic_load (&session->closed);
   is_here = is_open && tps_loop_is_current (session->io->loop);
   if (is_open && !is_here)
-    post_throttle (session, until_ns);
+    {
+      Throttle *throttle = g_new (Throttle, 1);
+
+      *throttle = (Throttle) { tps_session_ref (session), until_ns };
+      tps_loop_post (session->io->loop, run_throttle, throttle);
+    }
   tps_mutex_unlock (&session->lock);
   if (is_here)
     begin_throttle (session, until_ns);
@@ -981,19 +946,6 @@ end_sharing (TpsSession *session)
     tps_worker_pool_submit (core->workers, shut_down_segments, session->segments);
 }
 
-/* A connection is lost if its peer is gone. It is closed if this server ends it because of invalid
- * messages or unread replies. */
-static void
-trace_end (const TpsSession *session, const GError *error)
-{
-  if (error == NULL)
-    tps_trace (&connection_ended, tps_field_text ("peer", session->peer));
-  else
-    tps_trace (g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST) ? &connection_lost
-                                                                             : &connection_closed,
-               tps_field_text ("peer", session->peer), tps_field_text ("reason", error->message));
-}
-
 static void
 on_closed (TpsConnection *connection, const GError *error, gpointer data)
 {
@@ -1004,13 +956,20 @@ on_closed (TpsConnection *connection, const GError *error, gpointer data)
   tps_mutex_unlock (&session->lock);
   if (session->throttle_timer != 0)
     tps_loop_cancel_timer (session->io->loop, session->throttle_timer);
-  /* Cancels calls that no worker has begun, and ends calls that are pending in a service. If the
-   * server is stopping, the services end their pending calls themselves, and may have been freed. */
+  /* Calls that no worker has begun are cancelled, and calls that are pending in a service end. If
+   * the server is stopping, the services end these themselves, and may have been freed. */
   for (guint lane = 0; lane < TPS_N_LANES; lane++)
     tps_job_queue_cancel (session->jobs[lane]);
   if (!atomic_load (&session->core->stopping))
     tps_dispatcher_connection_closed (session->core->dispatcher, session);
-  trace_end (session, error);
+  /* A connection is lost if its peer is gone, and closed if this server ends it because of invalid
+   * messages or unread replies. */
+  if (error == NULL)
+    tps_trace (&connection_ended, tps_field_text ("peer", session->peer));
+  else
+    tps_trace (g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST) ? &connection_lost
+                                                                             : &connection_closed,
+               tps_field_text ("peer", session->peer), tps_field_text ("reason", error->message));
   tps_session_list_remove (&session->core->sessions, session->id);
   tps_gauge_add (session->core->counts.open, -1);
   end_sharing (session);
@@ -1060,23 +1019,6 @@ start_session (gpointer data)
   tps_connection_start (session->connection);
 }
 
-static void
-offer_sharing (TpsSession *session, gint fd)
-{
-  TpsServerCore *core = session->core;
-  TpsSegmentLimits limits = { .max_bytes = core->limits.max_shared_bytes,
-                              .copies = core->bodies,
-                              .all = core->segments,
-                              .device = core->limits.shared_device,
-                              .device_for_lookups_only = core->limits.device_for_lookups_only,
-                              .all_on_device = core->segments_on_device,
-                              .common = core->common_segments };
-
-  session->offer = find_offer (fd, limits.max_bytes);
-  if (session->offer == TPS_SHARING_OFFERED)
-    session->segments = tps_segment_registry_new (&limits);
-}
-
 void
 tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer, TpsNetChannel *channel)
 {
@@ -1092,6 +1034,14 @@ tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer, TpsNetChannel *c
     .bodies = io->core->bodies,
   };
   TpsSession *session = session_new (io, peer);
+  TpsServerCore *core = session->core;
+  TpsSegmentLimits sharing = { .max_bytes = core->limits.max_shared_bytes,
+                               .copies = core->bodies,
+                               .all = core->segments,
+                               .device = core->limits.shared_device,
+                               .device_for_lookups_only = core->limits.device_for_lookups_only,
+                               .all_on_device = core->segments_on_device,
+                               .common = core->common_segments };
 
   if (io->core->access != NULL)
     {
@@ -1099,7 +1049,9 @@ tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer, TpsNetChannel *c
       options.user_data = session;
     }
   show_user (session, fd);
-  offer_sharing (session, fd);
+  session->offer = find_offer (fd, sharing.max_bytes);
+  if (session->offer == TPS_SHARING_OFFERED)
+    session->segments = tps_segment_registry_new (&sharing);
   session->connection = tps_connection_new (io->loop, fd, &options, &events, session);
   tps_connection_set_channel (session->connection, channel);
   tps_connection_set_counters (session->connection, io->core->counts.received_bytes,

@@ -33,8 +33,5 @@ void tps_session_unref (TpsSession *session);
 /* Sets `info`. The caller owns its `peer` and the reference in its `principal`. Thread: any. */
 void tps_session_describe (TpsSession *session, gint64 now_ns, TpsConnectionInfo *info);
 
-/* Close a session: if it makes no progress for too long; when its queued replies have been sent; or
- * at once. The session must be in io->sessions. Thread: the loop's. */
-void tps_session_check_progress (TpsSession *session, gint64 now_ns);
-void tps_session_close_when_sent (TpsSession *session);
-void tps_session_close (TpsSession *session);
+/* Returns the connection of a session in io->sessions, borrowed. Thread: the loop's. */
+TpsConnection *tps_session_get_connection (TpsSession *session);
