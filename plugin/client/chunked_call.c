@@ -237,24 +237,20 @@ on_ended (gpointer user_data, TpsReader *result, TpsWireType type, const GError 
 {
 }
 
-/* No caller waits for end_transfer. If it fails, the server drops the transfer later, when it
- * expires. */
-static void
-end_transfer (ChunkedCall *call)
-{
-  const TpsChunkedOptions *options = &call->options;
-  TpsTransferArguments arguments = { .transfer = call->transfer };
-  gint64 deadline_ns = options->ops->get_now_ns (options->client) + END_PATIENCE_NS;
-
-  options->ops->call (options->client, &tps_end_transfer_rpc, &arguments, deadline_ns, on_ended,
-                      NULL);
-}
-
 static void
 finish (ChunkedCall *call)
 {
   if (call->was_begun && !g_error_matches (call->failure, TPS_ERROR, TPS_ERROR_CONNECTION_LOST))
-    end_transfer (call);
+    {
+      const TpsChunkedOptions *options = &call->options;
+      TpsTransferArguments arguments = { .transfer = call->transfer };
+      gint64 deadline_ns = options->ops->get_now_ns (options->client) + END_PATIENCE_NS;
+
+      /* No caller waits for end_transfer. If it fails, the server drops the transfer later, when it
+       * expires. */
+      options->ops->call (options->client, &tps_end_transfer_rpc, &arguments, deadline_ns, on_ended,
+                          NULL);
+    }
   if (call->failure != NULL)
     g_clear_pointer (&call->answer, tps_message_free);
   call->done (call->user_data, call->answer, call->failure);
@@ -427,16 +423,6 @@ on_begun (gpointer user_data, TpsReader *result, TpsWireType type, const GError 
 }
 
 static void
-begin (ChunkedCall *call)
-{
-  TpsTransferArguments arguments = { .transfer = call->transfer,
-                                     .bytes = call->layout.n_bytes,
-                                     .count = call->layout.n_chunks };
-
-  start_call (call, &tps_begin_transfer_rpc, &arguments, on_begun);
-}
-
-static void
 on_put (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
 {
   ChunkedCall *call = user_data;
@@ -590,15 +576,6 @@ get_more (ChunkedCall *call)
 /* ---- next step ------------------------------------------------------------------------------ */
 
 static void
-put_more (ChunkedCall *call)
-{
-  while (call->n_in_flight < PUT_WINDOW && call->n_sent < call->layout.n_chunks)
-    put_next (call);
-  if (call->n_in_flight == 0)
-    run (call);
-}
-
-static void
 proceed (ChunkedCall *call)
 {
   gboolean is_over = call->failure != NULL || call->answer != NULL;
@@ -615,13 +592,24 @@ proceed (ChunkedCall *call)
   if (call->is_waiting)
     return;
   if (call->phase == PHASE_PUT)
-    put_more (call);
+    {
+      while (call->n_in_flight < PUT_WINDOW && call->n_sent < call->layout.n_chunks)
+        put_next (call);
+      if (call->n_in_flight == 0)
+        run (call);
+    }
   else if (call->phase == PHASE_GET)
     get_more (call);
   else if (call->n_in_flight > 0)
     return;
   else if (call->phase == PHASE_BEGIN)
-    begin (call);
+    {
+      TpsTransferArguments arguments = { .transfer = call->transfer,
+                                         .bytes = call->layout.n_bytes,
+                                         .count = call->layout.n_chunks };
+
+      start_call (call, &tps_begin_transfer_rpc, &arguments, on_begun);
+    }
   else
     run (call);
 }

@@ -471,24 +471,6 @@ get_facts (const TpsClientLink *link, TpsPeerFacts *facts)
   return link->negotiation.state == TPS_NEGOTIATION_DONE;
 }
 
-/* Passes the peer's offers of shared memory to the link's pool, at once or when they are known. The
- * link must have a pool. Thread: any. */
-static void
-ask_for_offer (TpsClientLink *link)
-{
-  gboolean must_ask, is_known;
-  TpsPeerFacts facts;
-
-  tps_mutex_lock (&link->client->lock);
-  must_ask = begin_negotiation (link);
-  is_known = get_facts (link, &facts);
-  tps_mutex_unlock (&link->client->lock);
-  if (must_ask)
-    send_describe (link);
-  else if (is_known)
-    tell_pool (link->pool, &facts, NULL);
-}
-
 static void
 on_known (gpointer user_data)
 {
@@ -595,30 +577,6 @@ on_segments_closed (gpointer user_data, TpsReader *result, TpsWireType type, con
   tps_segment_pool_closed (link->pool);
 }
 
-static void
-ask_open (TpsClientLink *link, const TpsSegmentRequest *request)
-{
-  TpsOpenSegmentArguments arguments = { request->kind, request->use, (gint64) request->n_bytes };
-
-  if (request->for_lookups)
-    call_on_link (link, &tps_open_lookup_segment_rpc, &arguments.n_bytes, on_opened,
-                  tps_client_link_ref (link));
-  else
-    call_on_link (link, &tps_open_segment_rpc, &arguments, on_opened, tps_client_link_ref (link));
-}
-
-static void
-end_segments (TpsClientLink *link, const TpsSegmentRequest *request)
-{
-  TpsSegmentIds ids = { request->ids->len, (gint64 *) (gpointer) request->ids->data };
-
-  if (request->ask == TPS_SEGMENT_ASK_RELEASE)
-    call_on_link (link, &tps_release_segments_rpc, &ids, on_released, tps_client_link_ref (link));
-  else
-    call_on_link (link, &tps_close_segments_rpc, &ids, on_segments_closed,
-                  tps_client_link_ref (link));
-}
-
 /* Sends all requests that the pool of the link (`user_data`) has now. Thread: any. */
 static void
 share_memory (gpointer user_data)
@@ -629,11 +587,42 @@ share_memory (gpointer user_data)
   while (tps_segment_pool_next (link->pool, &request))
     {
       if (request.ask == TPS_SEGMENT_ASK_OFFER)
-        ask_for_offer (link);
+        {
+          gboolean must_ask, is_known;
+          TpsPeerFacts facts;
+
+          tps_mutex_lock (&link->client->lock);
+          must_ask = begin_negotiation (link);
+          is_known = get_facts (link, &facts);
+          tps_mutex_unlock (&link->client->lock);
+          if (must_ask)
+            send_describe (link);
+          else if (is_known)
+            tell_pool (link->pool, &facts, NULL);
+        }
       else if (request.ask == TPS_SEGMENT_ASK_OPEN)
-        ask_open (link, &request);
+        {
+          TpsOpenSegmentArguments arguments = { request.kind, request.use,
+                                                (gint64) request.n_bytes };
+
+          if (request.for_lookups)
+            call_on_link (link, &tps_open_lookup_segment_rpc, &arguments.n_bytes, on_opened,
+                          tps_client_link_ref (link));
+          else
+            call_on_link (link, &tps_open_segment_rpc, &arguments, on_opened,
+                          tps_client_link_ref (link));
+        }
       else
-        end_segments (link, &request);
+        {
+          TpsSegmentIds ids = { request.ids->len, (gint64 *) (gpointer) request.ids->data };
+
+          if (request.ask == TPS_SEGMENT_ASK_RELEASE)
+            call_on_link (link, &tps_release_segments_rpc, &ids, on_released,
+                          tps_client_link_ref (link));
+          else
+            call_on_link (link, &tps_close_segments_rpc, &ids, on_segments_closed,
+                          tps_client_link_ref (link));
+        }
       tps_segment_request_clear (&request);
     }
 }
@@ -828,18 +817,12 @@ send_in_chunks (TpsClientCall *call, const TpsPeerFacts *facts)
     on_sent (call, NULL, error);
 }
 
-/* Returns TRUE if the message can be sent in a frame although the limits of the server are unknown.
- * Some servers close the connection instead of replying to the request for their limits. */
-static gboolean
-is_silent (const TpsClientCall *call, const GError *error)
-{
-  return call->is_framable && g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST);
-}
-
 static void
 on_negotiated (TpsClientCall *call, const TpsPeerFacts *facts, const GError *error)
 {
-  if (error != NULL && !is_silent (call, error))
+  /* Some servers close the connection instead of replying to the request for their limits. */
+  if (error != NULL
+      && !(call->is_framable && g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST)))
     on_sent (call, NULL, g_error_copy (error));
   else if (error != NULL || (call->is_framable && fits (facts, get_frame_bytes (call))))
     submit (call);
@@ -1061,17 +1044,6 @@ call_write (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_da
   return NULL;
 }
 
-/* Sends the written call. FALSE: the link for which the call was written is down, and the call must
- * be written again. */
-static gboolean
-call_send (TpsClientCall *call)
-{
-  if (!call->is_large)
-    return submit (call);
-  await_facts (call);
-  return TRUE;
-}
-
 static void
 call_start (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_data)
 {
@@ -1080,7 +1052,13 @@ call_start (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_da
   while (error == NULL)
     {
       error = call_write (call, write, write_data);
-      if (error == NULL && call_send (call))
+      if (error == NULL && call->is_large)
+        {
+          await_facts (call);
+          return;
+        }
+      /* If the link for which the call was written is down, the call must be written again. */
+      if (error == NULL && submit (call))
         return;
       if (error == NULL)
         tps_client_call_unwrite (call);

@@ -199,25 +199,13 @@ tps_client_call_new (TpsClient *client, gint64 deadline_ns, gpointer user_data)
   return call;
 }
 
-static void
-call_report (TpsClientCall *call)
-{
-  TpsReader result;
-  TpsWireType type;
-
-  if (call->delayed != NULL)
-    call->delayed (call->user_data, call->error);
-  else if (call->error == NULL && reply_open (call->reply, &result, &type, &call->error))
-    call->done (call->user_data, &result, type, NULL);
-  else
-    call->done (call->user_data, NULL, TPS_WIRE_STOP, call->error);
-}
-
 void
 tps_client_call_finish (gpointer user_data)
 {
   TpsClientCall *call = user_data;
   TpsClient *client = call->client;
+  TpsReader result;
+  TpsWireType type;
 
   /* An answered call has stayed in the table until its writer was freed. */
   if (call->answered)
@@ -236,7 +224,12 @@ tps_client_call_finish (gpointer user_data)
   g_clear_pointer (&call->lease, tps_sharing_unref);
   if (call->goes_on != NULL && call->goes_on (call))
     return;
-  call_report (call);
+  if (call->delayed != NULL)
+    call->delayed (call->user_data, call->error);
+  else if (call->error == NULL && reply_open (call->reply, &result, &type, &call->error))
+    call->done (call->user_data, &result, type, NULL);
+  else
+    call->done (call->user_data, NULL, TPS_WIRE_STOP, call->error);
   g_clear_pointer (&call->reply, tps_message_free);
   g_clear_error (&call->error);
   tps_magazine_put (&magazine, &depot, call);
@@ -845,17 +838,6 @@ on_descriptor (TpsConnection *connection, gint fd, gpointer user_data)
     link_lose_with (link, "%s sent an unexpected file descriptor", link->client->where);
 }
 
-/* Takes the link down with UNAUTHENTICATED instead of CONNECTION_LOST. A retry would not help,
- * because the certificate does not have the expected name. */
-static void
-lose_unauthenticated (TpsClientLink *link, const GError *why)
-{
-  g_autoptr (GError) error = g_error_copy (why);
-
-  g_prefix_error (&error, "%s: ", link->client->where);
-  tps_client_lose_link (link->client, link, error);
-}
-
 static void
 on_closed (TpsConnection *connection, const GError *error, gpointer user_data)
 {
@@ -871,7 +853,13 @@ on_closed (TpsConnection *connection, const GError *error, gpointer user_data)
       return;
     }
   if (g_error_matches (error, TPS_ERROR, TPS_ERROR_UNAUTHENTICATED))
-    lose_unauthenticated (link, error);
+    {
+      g_autoptr (GError) refused = g_error_copy (error);
+
+      /* Not CONNECTION_LOST: a retry would not help. */
+      g_prefix_error (&refused, "%s: ", link->client->where);
+      tps_client_lose_link (link->client, link, refused);
+    }
   else
     link_lose_with (link, "connection to %s lost: %s", link->client->where,
                     error != NULL ? error->message : "the peer closed it");
@@ -1007,30 +995,23 @@ link_connect (gpointer user_data)
                                    on_connected, link);
 }
 
-/* Returns NULL if the link has no shared memory. */
-static TpsSegmentPool *
-make_pool (TpsClientLink *link)
-{
-  TpsSegmentPoolOptions options = { .max_bytes = link->client->max_shared_bytes,
-                                    .has_common_answers = link->client->shares_answers,
-                                    .lookup_device = link->client->lookup_device,
-                                    .wake = link->client->wake_pool,
-                                    .user_data = link };
-
-  return options.max_bytes > 0 ? tps_segment_pool_new (&options) : NULL;
-}
-
 TpsClientLink *
 tps_client_link_new (TpsClient *client)
 {
   TpsClientLink *link = g_new0 (TpsClientLink, 1);
+  TpsSegmentPoolOptions options = { .max_bytes = client->max_shared_bytes,
+                                    .has_common_answers = client->shares_answers,
+                                    .lookup_device = client->lookup_device,
+                                    .wake = client->wake_pool,
+                                    .user_data = link };
 
   tps_refcount_init (&link->refcount);
   link->client = client;
   g_queue_init (&link->unsent);
   client->n_links++;
   link->number = ++client->n_links_made;
-  link->pool = make_pool (link);
+  if (options.max_bytes > 0)
+    link->pool = tps_segment_pool_new (&options);
   tps_loop_post (client->loop, link_connect, link);
   return link;
 }

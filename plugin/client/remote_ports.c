@@ -455,16 +455,6 @@ remote_store_remove (TpsStore *base, const gchar *prefix, GError **error)
   return change ((RemoteStore *) base, &tps_rendezvous_remove_rpc, &prefix, error);
 }
 
-/* Returns the time that the server may wait for the key. It is at least 1 ms, because 0 would mean
- * "do not wait". */
-static gint32
-server_timeout_ms (gint64 deadline_ns)
-{
-  gint64 left_ms = (deadline_ns - tps_clock_now_ns () + NS_PER_MS - 1) / NS_PER_MS;
-
-  return (gint32) CLAMP (left_ms, 1, MAX_WAIT_MS);
-}
-
 static GBytes *
 remote_store_get (TpsStore *base, const gchar *key, gint64 deadline_ns, GError **error)
 {
@@ -476,8 +466,10 @@ remote_store_get (TpsStore *base, const gchar *key, gint64 deadline_ns, GError *
     {
       g_autoptr (GError) local_error = NULL;
       GBytes *value = NULL;
+      gint64 left_ms = (deadline_ns - tps_clock_now_ns () + NS_PER_MS - 1) / NS_PER_MS;
 
-      arguments.timeout_ms = server_timeout_ms (deadline_ns);
+      /* At least 1 ms, because 0 would mean "do not wait". */
+      arguments.timeout_ms = (gint32) CLAMP (left_ms, 1, MAX_WAIT_MS);
       /* At the deadline, the server's error is more precise than the client's, so the client waits
        * a little longer. */
       if (tps_rpc_call_sync (store->client, &tps_rendezvous_get_rpc, &arguments, TPS_RETRY_ONCE,

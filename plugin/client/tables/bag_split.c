@@ -341,21 +341,6 @@ pool_slots (const TpsBagSplit *split, const gfloat *scratch, gfloat *output)
     }
 }
 
-static void
-divide_means (const TpsBagSplit *split, gfloat *output)
-{
-  gsize dim = (gsize) split->table->spec.dim;
-
-  for (gsize bag = 0; bag < count_bags (split); bag++)
-    {
-      gsize count = bag_begin (split, bag + 1) - bag_begin (split, bag);
-      gfloat *row = output + bag * dim;
-
-      if (count > 0)
-        tps_cpu_divide (TPS_DTYPE_FLOAT32, row, row, (gdouble) (gfloat) count, dim);
-    }
-}
-
 void
 tps_bag_split_merge (TpsBagSplit *split, TpsTensor *output, TpsTensor *maxima)
 {
@@ -379,5 +364,16 @@ tps_bag_split_merge (TpsBagSplit *split, TpsTensor *output, TpsTensor *maxima)
   scatter (split, tps_tensor_data (output), tps_tensor_data (&scratch));
   pool_slots (split, tps_tensor_data (&scratch), tps_tensor_data (output));
   if (split->query.pooling == TPS_POOLING_MEAN)
-    divide_means (split, tps_tensor_data (output));
+    {
+      gsize dim = (gsize) split->table->spec.dim;
+      gfloat *row = tps_tensor_data (output);
+
+      for (gsize bag = 0; bag < count_bags (split); bag++, row += dim)
+        {
+          gsize count = bag_begin (split, bag + 1) - bag_begin (split, bag);
+
+          if (count > 0)
+            tps_cpu_divide (TPS_DTYPE_FLOAT32, row, row, (gdouble) (gfloat) count, dim);
+        }
+    }
 }

@@ -160,21 +160,6 @@ gather_gradient (TpsPushPlan *plan, const TpsBagGradient *whole, const TpsBagPar
   return gathered;
 }
 
-static void
-push_part (TpsPushPlan *plan, guint i, guint part)
-{
-  const TpsBagSplit *split = &plan->splits[i];
-  guint server = split->table->servers[split->parts[part].shard];
-  TpsBagGradient pushed = {
-    .query = tps_bag_split_get_query (split, part),
-    .gradient = plan->gradients[i].gradient,
-  };
-
-  if (!split->is_passed_on)
-    pushed.gradient = gather_gradient (plan, &plan->gradients[i], &split->parts[part]);
-  g_array_append_val (plan->requests[server].gradients, pushed);
-}
-
 /* -- steps without ids -- */
 
 static gboolean
@@ -229,7 +214,18 @@ tps_push_plan_finish (TpsPushPlan *plan)
   for (guint i = 0; i < plan->n_gradients; i++)
     {
       for (guint part = 0; part < plan->splits[i].n_parts; part++)
-        push_part (plan, i, part);
+        {
+          const TpsBagSplit *split = &plan->splits[i];
+          guint server = split->table->servers[split->parts[part].shard];
+          TpsBagGradient pushed = {
+            .query = tps_bag_split_get_query (split, part),
+            .gradient = plan->gradients[i].gradient,
+          };
+
+          if (!split->is_passed_on)
+            pushed.gradient = gather_gradient (plan, &plan->gradients[i], &split->parts[part]);
+          g_array_append_val (plan->requests[server].gradients, pushed);
+        }
       if (tps_optimizer_counts_steps (&plan->splits[i].table->spec.optimizer)
           && is_first_of_table (plan, i))
         count_step (plan, i);
