@@ -524,16 +524,6 @@ body_room (const TpsScanner *scanner)
   return tps_buffer_get_data (message->bodies[message->n_bodies - 1].buffer) + scanner->n_filled;
 }
 
-/* Charges the first `n_bytes` of the body of a transfer. FALSE: there is no memory. */
-static gboolean
-charge_body (const TpsScanner *scanner, gsize n_bytes)
-{
-  const TpsMessage *message = scanner->message;
-
-  return message->n_bytes_refused > 0
-         || tps_buffer_charge (message->bodies[message->n_bodies - 1].buffer, n_bytes, NULL);
-}
-
 static void
 fill_body (TpsScanner *scanner, gsize n_bytes)
 {
@@ -547,9 +537,12 @@ static gsize
 feed_body (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes)
 {
   gsize n_used = MIN (n_bytes, scanner->n_body - scanner->n_filled);
+  const TpsMessage *message = scanner->message;
   guint8 *room;
 
-  if (scanner->transferred && !charge_body (scanner, scanner->n_filled + n_used))
+  if (scanner->transferred && message->n_bytes_refused == 0
+      && !tps_buffer_charge (message->bodies[message->n_bodies - 1].buffer,
+                             scanner->n_filled + n_used, NULL))
     tps_scan_refuse_memory (scanner, scanner->n_body);
   room = body_room (scanner);
   if (room != NULL)

@@ -137,20 +137,6 @@ tps_processor_call (TpsProcessor *processor, TpsMessage *message)
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
-/* Sets the form of the reply for the protocol that sends it. */
-static void
-choose_form (TpsMessage *message, TpsHostTransport *transport)
-{
-  TpsWriterForm form = { .protocol = TPS_PROTOCOL_BINARY };
-
-  if (transport != NULL)
-    tps_host_transport_get_form (transport, &form);
-  message->protocol = form.protocol;
-  message->framed = form.framed;
-  message->has_header = form.has_header;
-  message->header_seqid = form.header_seqid;
-}
-
 /* Sends the reply; NULL = the call was oneway. Takes ownership of `reply`. */
 static gboolean
 send_reply (TpsWriter *reply, ThriftProtocol *out, TpsHostTransport *transport, GError **error)
@@ -178,10 +164,17 @@ tps_processor_process (ThriftProcessor *base, ThriftProtocol *in, ThriftProtocol
                                     : NULL;
   GError *failure = NULL;
   TpsMessage *message = tps_processor_receive (processor, in, &failure);
+  TpsWriterForm form = { .protocol = TPS_PROTOCOL_BINARY };
 
   if (message != NULL)
     {
-      choose_form (message, transport);
+      /* The form of the reply is that of the protocol that sends it. */
+      if (transport != NULL)
+        tps_host_transport_get_form (transport, &form);
+      message->protocol = form.protocol;
+      message->framed = form.framed;
+      message->has_header = form.has_header;
+      message->header_seqid = form.header_seqid;
       if (send_reply (tps_processor_call (processor, message), out, transport, &failure))
         return TRUE;
     }

@@ -180,18 +180,6 @@ drop_message (TpsHostProtocol *protocol)
   g_clear_pointer (&protocol->kept, tps_message_free);
 }
 
-static void
-end_message (TpsHostProtocol *protocol)
-{
-  TpsMessage *message = g_steal_pointer (&protocol->message);
-
-  drop_message (protocol);
-  if (protocol->keeps_messages)
-    protocol->kept = message;
-  else
-    tps_message_free (message);
-}
-
 static gboolean
 next_message (TpsHostProtocol *protocol, GError **error)
 {
@@ -248,6 +236,7 @@ read_message_end (ThriftProtocol *base, GError **error)
 {
   TpsHostProtocol *protocol = TPS_HOST_PROTOCOL (base);
   TpsTypedReader *in = get_reader (base, error);
+  TpsMessage *message;
   gboolean ok;
 
   if (in == NULL)
@@ -255,7 +244,12 @@ read_message_end (ThriftProtocol *base, GError **error)
   ok = in->error == NULL;
   if (!ok && error != NULL && *error == NULL)
     g_propagate_error (error, g_steal_pointer (&in->error));
-  end_message (protocol);
+  message = g_steal_pointer (&protocol->message);
+  drop_message (protocol);
+  if (protocol->keeps_messages)
+    protocol->kept = message;
+  else
+    tps_message_free (message);
   return finish (ok);
 }
 

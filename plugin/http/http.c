@@ -204,18 +204,6 @@ read_all (Sampler *sampler)
   return reading;
 }
 
-/* Begins an interval: the next sample counts from `now_ns`. */
-static void
-sampler_begin (Sampler *sampler, gint64 now_ns)
-{
-  TpsReading *reading = read_all (sampler);
-
-  sampler->n_received_bytes = tps_readings_sum (reading, "received_bytes_total");
-  sampler->n_sent_bytes = tps_readings_sum (reading, "sent_bytes_total");
-  sampler->sampled_ns = now_ns;
-  tps_reading_free (reading);
-}
-
 /* ---- writing -------------------------------------------------------------------------------- */
 
 static gint
@@ -555,7 +543,14 @@ begin_stream (TpsEventStreams *streams, SoupServerMessage *message)
   soup_message_body_append_bytes (soup_server_message_get_response_body (message), hello);
   if (streams->timer == NULL)
     {
-      sampler_begin (streams->sampler, tps_clock_now_ns ());
+      Sampler *sampler = streams->sampler;
+      TpsReading *reading = read_all (sampler);
+
+      /* The first sample counts from now. */
+      sampler->n_received_bytes = tps_readings_sum (reading, "received_bytes_total");
+      sampler->n_sent_bytes = tps_readings_sum (reading, "sent_bytes_total");
+      sampler->sampled_ns = tps_clock_now_ns ();
+      tps_reading_free (reading);
       streams->timer = g_timeout_source_new (streams->sample_ms);
       g_source_set_callback (streams->timer, on_sample, streams, NULL);
       g_source_attach (streams->timer, streams->context);
@@ -753,13 +748,19 @@ count_connections (const TpsHttp *http)
   return counts.n_connections;
 }
 
-/* Cuts all connections, and runs the main loop until libsoup has released them. libsoup releases a
- * connection after its socket has been shut down. */
-static void
-end_serving (TpsHttp *http)
+static void *
+run (void *data)
 {
-  gint64 deadline_ns = tps_clock_now_ns () + END_NS;
+  TpsHttp *http = data;
+  gint64 deadline_ns;
 
+  g_main_context_push_thread_default (http->context);
+  begin_serving (http);
+  while (!atomic_load (&http->stops))
+    g_main_context_iteration (http->context, TRUE);
+  /* All connections are cut, and the main loop runs until libsoup has released them, after their
+   * sockets have been shut down. */
+  deadline_ns = tps_clock_now_ns () + END_NS;
   for (guint i = 0; i < http->listeners->len; i++)
     set_source (http->listeners->pdata[i], NULL, NULL);
   tps_http_connections_cut_all (http->connections);
@@ -770,18 +771,6 @@ end_serving (TpsHttp *http)
   event_streams_free (http->streams);
   g_object_unref (http->soup);
   tps_http_connections_free (http->connections);
-}
-
-static void *
-run (void *data)
-{
-  TpsHttp *http = data;
-
-  g_main_context_push_thread_default (http->context);
-  begin_serving (http);
-  while (!atomic_load (&http->stops))
-    g_main_context_iteration (http->context, TRUE);
-  end_serving (http);
   g_main_context_pop_thread_default (http->context);
   return NULL;
 }
@@ -891,31 +880,24 @@ add_own_endpoints (TpsHttp *http)
 
 /* ---- creation and release ------------------------------------------------------------------- */
 
-static void
-fill_defaults (TpsHttpOptions *options)
+TpsHttp *
+tps_http_new (const TpsHttpOptions *options)
 {
+  TpsHttp *http = g_new0 (TpsHttp, 1);
   const struct
   {
     guint *field;
     guint initial;
   } numbers[] = {
-    { &options->max_connections, 64 }, { &options->max_streams, 16 },
-    { &options->request_ms, 10000 },   { &options->answer_ms, 30000 },
-    { &options->sample_ms, 1000 },     { &options->stuck_ms, 10000 },
+    { &http->options.max_connections, 64 }, { &http->options.max_streams, 16 },
+    { &http->options.request_ms, 10000 },   { &http->options.answer_ms, 30000 },
+    { &http->options.sample_ms, 1000 },     { &http->options.stuck_ms, 10000 },
   };
 
+  http->options = *options;
   for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
     if (*numbers[i].field == 0)
       *numbers[i].field = numbers[i].initial;
-}
-
-TpsHttp *
-tps_http_new (const TpsHttpOptions *options)
-{
-  TpsHttp *http = g_new0 (TpsHttp, 1);
-
-  http->options = *options;
-  fill_defaults (&http->options);
   http->reports = (TpsReports) { .plugin = options->plugin,
                                  .server = options->server,
                                  .tracer = options->tracer,

@@ -269,20 +269,6 @@ check_method (TpsHttpRequest *request, const TpsHttpEndpoint *endpoint)
 }
 
 static void
-set_common_headers (SoupServerMessage *message)
-{
-  set_header (message, "Connection", "close");
-  set_header (message, "Cache-Control", "no-store");
-  set_header (message, "Content-Security-Policy",
-              "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-              "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
-  set_header (message, "Cross-Origin-Resource-Policy", "same-origin");
-  set_header (message, "Referrer-Policy", "no-referrer");
-  set_header (message, "X-Content-Type-Options", "nosniff");
-  set_header (message, "X-Frame-Options", "DENY");
-}
-
-static void
 answer (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *path)
 {
   const TpsHttpEndpoint *endpoint = find_endpoint (rules, path);
@@ -310,7 +296,15 @@ tps_http_request_serve (const TpsHttpRules *rules, SoupServerMessage *message, c
                              .query = query };
 
   soup_message_headers_remove (soup_server_message_get_request_headers (message), "Range");
-  set_common_headers (message);
+  set_header (message, "Connection", "close");
+  set_header (message, "Cache-Control", "no-store");
+  set_header (message, "Content-Security-Policy",
+              "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+              "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+  set_header (message, "Cross-Origin-Resource-Policy", "same-origin");
+  set_header (message, "Referrer-Policy", "no-referrer");
+  set_header (message, "X-Content-Type-Options", "nosniff");
+  set_header (message, "X-Frame-Options", "DENY");
   answer (&request, rules, path);
   tps_http_connection_expect_taken (request.connection);
 }

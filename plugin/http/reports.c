@@ -246,23 +246,6 @@ add_limits (TpsJsonWriter *json, const TpsTenantStatus *status)
 }
 
 static void
-add_tenant (TpsJsonWriter *json, const TpsTenantStatus *status)
-{
-  guint64 n_refused = 0;
-
-  for (guint i = 0; i < TPS_N_QUOTAS; i++)
-    n_refused += status->n_refused[i];
-  tps_json_open (json, NULL, '{');
-  tps_json_add_text (json, "tenant", status->name);
-  tps_json_add_uint (json, "in_flight", status->n_calls_in_flight);
-  tps_json_add_uint (json, "table_bytes", status->n_table_bytes);
-  tps_json_add_uint (json, "refused", n_refused);
-  tps_json_add_real (json, "throttled_s", (gdouble) status->throttled_ms / 1e3, 3);
-  add_limits (json, status);
-  tps_json_close (json, '}');
-}
-
-static void
 add_quotas (const TpsReports *reports, TpsJsonWriter *json)
 {
   TpsQuotas *quotas = reports->plugin->quotas;
@@ -270,7 +253,21 @@ add_quotas (const TpsReports *reports, TpsJsonWriter *json)
 
   tps_json_open (json, "quotas", '[');
   for (guint i = 0; tenants != NULL && i < tenants->len && i < MAX_TENANTS; i++)
-    add_tenant (json, &g_array_index (tenants, TpsTenantStatus, i));
+    {
+      const TpsTenantStatus *status = &g_array_index (tenants, TpsTenantStatus, i);
+      guint64 n_refused = 0;
+
+      for (guint quota = 0; quota < TPS_N_QUOTAS; quota++)
+        n_refused += status->n_refused[quota];
+      tps_json_open (json, NULL, '{');
+      tps_json_add_text (json, "tenant", status->name);
+      tps_json_add_uint (json, "in_flight", status->n_calls_in_flight);
+      tps_json_add_uint (json, "table_bytes", status->n_table_bytes);
+      tps_json_add_uint (json, "refused", n_refused);
+      tps_json_add_real (json, "throttled_s", (gdouble) status->throttled_ms / 1e3, 3);
+      add_limits (json, status);
+      tps_json_close (json, '}');
+    }
   tps_json_close (json, ']');
 }
 
@@ -396,24 +393,11 @@ add_workers (const TpsReports *reports, TpsJsonWriter *json)
 }
 
 static void
-add_http (const TpsReports *reports, TpsJsonWriter *json)
-{
-  TpsHttpConnectionCounts counts;
-
-  tps_http_connections_get_counts (reports->connections, &counts);
-  tps_json_open (json, "http", '{');
-  tps_json_add_uint (json, "connections", counts.n_connections);
-  tps_json_add_uint (json, "streams", counts.n_streams);
-  tps_json_add_uint (json, "requests", counts.n_accepted);
-  tps_json_add_uint (json, "refused", counts.n_refused);
-  tps_json_close (json, '}');
-}
-
-static void
 handle_status (TpsHttpRequest *request, gpointer data)
 {
   const TpsReports *reports = data;
   g_autofree gchar *levels = NULL;
+  TpsHttpConnectionCounts counts;
   TpsJsonWriter json;
 
   tps_http_json_begin (&json);
@@ -428,7 +412,13 @@ handle_status (TpsHttpRequest *request, gpointer data)
   add_workers (reports, &json);
   tps_reports_add_durability (reports, &json, FALSE);
   add_quotas (reports, &json);
-  add_http (reports, &json);
+  tps_http_connections_get_counts (reports->connections, &counts);
+  tps_json_open (&json, "http", '{');
+  tps_json_add_uint (&json, "connections", counts.n_connections);
+  tps_json_add_uint (&json, "streams", counts.n_streams);
+  tps_json_add_uint (&json, "requests", counts.n_accepted);
+  tps_json_add_uint (&json, "refused", counts.n_refused);
+  tps_json_close (&json, '}');
   tps_http_request_reply_json (request, 200, &json);
 }
 
@@ -775,23 +765,6 @@ add_phases (TpsJsonWriter *json, const TpsSlowCall *call)
   tps_json_add_text (json, "phase", tps_phase_name (tps_slow_call_find_phase (call)));
 }
 
-/* `since_us` is the difference between wall-clock time and the monotonic clock. */
-static void
-add_call (TpsJsonWriter *json, const TpsSlowCall *call, gint64 since_us)
-{
-  tps_json_open (json, NULL, '{');
-  tps_json_add_time (json, "time_s", since_us + call->began_ns / 1000);
-  tps_json_add_text (json, "method", call->method);
-  tps_json_add_text (json, "table", text_or_null (call->table));
-  tps_json_add_text (json, "peer", text_or_null (call->peer));
-  tps_json_add_text (json, "principal", text_or_null (call->principal));
-  tps_json_add_real (json, "duration_ms", (gdouble) call->total_ns / 1e6, 3);
-  add_phases (json, call);
-  tps_json_add_text (json, "code", call->code);
-  tps_json_add_text (json, "trace_id", text_or_null (call->trace_id));
-  tps_json_close (json, '}');
-}
-
 static void
 handle_slow (TpsHttpRequest *request, gpointer data)
 {
@@ -805,7 +778,20 @@ handle_slow (TpsHttpRequest *request, gpointer data)
   tps_json_add_bool (&json, "is_enabled", tps_tracer_keeps_slow (tracer));
   tps_json_open (&json, "calls", '[');
   for (guint i = 0; i < n_calls; i++)
-    add_call (&json, &calls[i], since_us);
+    {
+      /* `since_us` is the difference between wall-clock time and the monotonic clock. */
+      tps_json_open (&json, NULL, '{');
+      tps_json_add_time (&json, "time_s", since_us + calls[i].began_ns / 1000);
+      tps_json_add_text (&json, "method", calls[i].method);
+      tps_json_add_text (&json, "table", text_or_null (calls[i].table));
+      tps_json_add_text (&json, "peer", text_or_null (calls[i].peer));
+      tps_json_add_text (&json, "principal", text_or_null (calls[i].principal));
+      tps_json_add_real (&json, "duration_ms", (gdouble) calls[i].total_ns / 1e6, 3);
+      add_phases (&json, &calls[i]);
+      tps_json_add_text (&json, "code", calls[i].code);
+      tps_json_add_text (&json, "trace_id", text_or_null (calls[i].trace_id));
+      tps_json_close (&json, '}');
+    }
   tps_json_close (&json, ']');
   tps_http_request_reply_json (request, 200, &json);
 }
