@@ -99,16 +99,6 @@ some_rule_allows_method (const TpsGrant *grant, const TpsGuardedMethod *method)
   return FALSE;
 }
 
-static gboolean
-allows_method (const TpsGrant *grant, const TpsGuardedMethod *method)
-{
-  if (grant == NULL || grant->rules == NULL)
-    return TRUE;
-  if (has_id (grant, method))
-    return (grant->may[method->id] & MAY_CALL) != 0;
-  return method->right == TPS_RIGHT_OPEN || some_rule_allows_method (grant, method);
-}
-
 /* Returns TRUE if the rule with the index `rule` in `mine` allows the method. */
 static gboolean
 is_in_set (const TpsGrant *grant, const TpsGuardedMethod *method, guint rule)
@@ -158,7 +148,12 @@ gboolean
 tps_grant_check_method (const TpsGrant *grant, const TpsGuardedMethod *method, const gchar *sent,
                         GError **error)
 {
-  return allows_method (grant, method) || refuse (grant, "", sent, error);
+  if (grant == NULL || grant->rules == NULL
+      || (has_id (grant, method)
+              ? (grant->may[method->id] & MAY_CALL) != 0
+              : method->right == TPS_RIGHT_OPEN || some_rule_allows_method (grant, method)))
+    return TRUE;
+  return refuse (grant, "", sent, error);
 }
 
 gboolean
@@ -184,41 +179,13 @@ tps_grant_check_table (const TpsGrant *grant, const TpsGuardedMethod *method, co
 
 /* ---- creation and release ------------------------------------------------------------------- */
 
-static void
-find_rules (TpsGrant *grant)
-{
-  guint n_rules;
-  const TpsRule *const *rules = tps_rules_get (grant->rules, &n_rules);
-
-  grant->mine = g_new0 (const TpsRule *, MAX (n_rules, 1));
-  grant->n_mine = 0;
-  for (guint i = 0; i < n_rules; i++)
-    if (tps_glob_matches_any ((const gchar *const *) rules[i]->principals,
-                              tps_principal_get_name (grant->principal)))
-      grant->mine[grant->n_mine++] = rules[i];
-}
-
-static void
-decide_method (TpsGrant *grant, guint m, const TpsGuardedMethod *method)
-{
-  if (method->right == TPS_RIGHT_OPEN)
-    grant->may[m] = MAY_CALL;
-  for (guint i = 0; i < grant->n_mine; i++)
-    {
-      if (!rule_allows_method (grant->mine[i], method))
-        continue;
-      grant->sets[(gsize) m * grant->n_words + i / BITS] |= (guint64) 1 << i % BITS;
-      grant->may[m] |= MAY_CALL;
-      if (rule_allows_table (grant->mine[i], NULL, method->right))
-        grant->may[m] |= ALL_TABLES;
-    }
-}
-
 TpsGrant *
 tps_grant_new (const TpsPrincipal *principal, TpsRules *rules, const GPtrArray *methods,
                TpsAudit *audit, gpointer owner, GDestroyNotify release_owner)
 {
   TpsGrant *grant = g_new0 (TpsGrant, 1);
+  const TpsRule *const *all;
+  guint n_rules;
 
   tps_refcount_init (&grant->refcount);
   grant->principal = tps_principal_ref (principal);
@@ -228,13 +195,32 @@ tps_grant_new (const TpsPrincipal *principal, TpsRules *rules, const GPtrArray *
   if (rules == NULL)
     return grant;
   grant->rules = tps_rules_ref (rules);
-  find_rules (grant);
+  all = tps_rules_get (grant->rules, &n_rules);
+  grant->mine = g_new0 (const TpsRule *, MAX (n_rules, 1));
+  for (guint i = 0; i < n_rules; i++)
+    if (tps_glob_matches_any ((const gchar *const *) all[i]->principals,
+                              tps_principal_get_name (grant->principal)))
+      grant->mine[grant->n_mine++] = all[i];
   grant->n_methods = methods->len;
   grant->n_words = (grant->n_mine + BITS - 1) / BITS;
   grant->sets = g_new0 (guint64, MAX ((gsize) grant->n_words * methods->len, 1));
   grant->may = g_new0 (guint8, MAX (methods->len, 1));
   for (guint m = 0; m < methods->len; m++)
-    decide_method (grant, m, methods->pdata[m]);
+    {
+      const TpsGuardedMethod *method = methods->pdata[m];
+
+      if (method->right == TPS_RIGHT_OPEN)
+        grant->may[m] = MAY_CALL;
+      for (guint i = 0; i < grant->n_mine; i++)
+        {
+          if (!rule_allows_method (grant->mine[i], method))
+            continue;
+          grant->sets[(gsize) m * grant->n_words + i / BITS] |= (guint64) 1 << i % BITS;
+          grant->may[m] |= MAY_CALL;
+          if (rule_allows_table (grant->mine[i], NULL, method->right))
+            grant->may[m] |= ALL_TABLES;
+        }
+    }
   return grant;
 }
 

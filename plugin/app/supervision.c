@@ -106,17 +106,6 @@ turn_starting (TpsSupervision *supervision, gint64 now_ns)
 
 /* ---- ready ---------------------------------------------------------------------------------- */
 
-static void
-tell_change (TpsSupervision *supervision)
-{
-  TpsDurableStatus status;
-
-  if (supervision->ops->get_durability (supervision->user_data, &status)
-      && (status.phase != supervision->told.phase
-          || strcmp (status.reason, supervision->told.reason) != 0))
-    tell_phase (supervision, "", &status);
-}
-
 /* Sends a beat if one is due and all threads run. Otherwise each turn tries again. */
 static void
 beat (TpsSupervision *supervision, gint64 now_ns)
@@ -135,10 +124,15 @@ beat (TpsSupervision *supervision, gint64 now_ns)
 void
 tps_supervision_turn (TpsSupervision *supervision, gint64 now_ns)
 {
+  TpsDurableStatus status;
+
   if (supervision->state == TPS_SUPERVISION_STARTING)
     turn_starting (supervision, now_ns);
-  else if (supervision->state == TPS_SUPERVISION_READY)
-    tell_change (supervision);
+  else if (supervision->state == TPS_SUPERVISION_READY
+           && supervision->ops->get_durability (supervision->user_data, &status)
+           && (status.phase != supervision->told.phase
+               || strcmp (status.reason, supervision->told.reason) != 0))
+    tell_phase (supervision, "", &status);
   if (supervision->state == TPS_SUPERVISION_READY)
     beat (supervision, now_ns);
 }

@@ -254,22 +254,6 @@ get_shown (const TpsOption *option, const gchar *text)
   return option->is_secret ? SECRET : text;
 }
 
-static void
-add_value (TpsJsonWriter *json, const TpsOption *option, const GPtrArray *texts)
-{
-  if (texts->len == 0)
-    tps_json_add_null (json, "value");
-  else if (option->type != TPS_OPTION_TEXTS)
-    tps_json_add_text (json, "value", get_shown (option, texts->pdata[texts->len - 1]));
-  else
-    {
-      tps_json_open (json, "value", '[');
-      for (guint i = 0; i < texts->len; i++)
-        tps_json_add_text (json, NULL, get_shown (option, texts->pdata[i]));
-      tps_json_close (json, ']');
-    }
-}
-
 static const gchar *
 get_default (const TpsOption *option)
 {
@@ -287,7 +271,17 @@ add_option (TpsJsonWriter *json, const TpsArguments *arguments, const TpsOption 
 
   tps_json_open (json, NULL, '{');
   tps_json_add_text (json, "name", option->name);
-  add_value (json, option, texts);
+  if (texts->len == 0)
+    tps_json_add_null (json, "value");
+  else if (option->type != TPS_OPTION_TEXTS)
+    tps_json_add_text (json, "value", get_shown (option, texts->pdata[texts->len - 1]));
+  else
+    {
+      tps_json_open (json, "value", '[');
+      for (guint i = 0; i < texts->len; i++)
+        tps_json_add_text (json, NULL, get_shown (option, texts->pdata[i]));
+      tps_json_close (json, ']');
+    }
   tps_json_add_text (json, "origin", texts->len > 0 ? origin : "default");
   tps_json_add_text (json, "default", get_default (option));
   tps_json_add_text (json, "help", option->help);
@@ -350,28 +344,6 @@ make_plugin (Program *program, GError **error)
   return program->plugin != NULL;
 }
 
-static gboolean
-make_faults (Program *program, GError **error)
-{
-  const TpsServerFlags *flags = program->flags;
-
-  if (flags->faults == NULL || flags->faults[0] == NULL)
-    return TRUE;
-  program->faults = tps_fault_plan_new ((const gchar *const *) flags->faults, error);
-  return program->faults != NULL;
-}
-
-static gboolean
-make_tls (Program *program, GError **error)
-{
-  const TpsServerFlags *flags = program->flags;
-
-  if (flags->tls == TPS_TLS_OFF)
-    return TRUE;
-  program->tls = tps_tls_new (&flags->tls_files, error);
-  return program->tls != NULL;
-}
-
 /* Sockets of the service manager replace the addresses of --listen. */
 static gboolean
 open_sockets (Program *program, GError **error)
@@ -410,17 +382,6 @@ start_http (Program *program, GError **error)
     if (!tps_http_listen (program->http, flags->http[i], error))
       return FALSE;
   return tps_http_start (program->http, error);
-}
-
-static gboolean
-make_access (Program *program, GError **error)
-{
-  const TpsAccessOptions *files = &program->flags->access;
-
-  if (files->rules_file == NULL && files->token_file == NULL)
-    return TRUE;
-  program->access = tps_access_new (files, error);
-  return program->access != NULL;
 }
 
 static gboolean
@@ -466,13 +427,26 @@ static gboolean
 start (Program *program, GError **error)
 {
   const TpsServerFlags *flags = program->flags;
+  gboolean has_faults = flags->faults != NULL && flags->faults[0] != NULL;
+  gboolean has_access = flags->access.rules_file != NULL || flags->access.token_file != NULL;
   TpsServerOptions options = flags->server;
   TpsServerParts parts = { 0 };
 
-  if ((flags->otlp != NULL && !start_thread_of_glib (error)) || !check_devices (flags, error)
-      || !make_faults (program, error) || !make_tls (program, error)
-      || !make_access (program, error) || !make_plugin (program, error)
-      || !make_tracer (program, error))
+  if ((flags->otlp != NULL && !start_thread_of_glib (error)) || !check_devices (flags, error))
+    return FALSE;
+  if (has_faults)
+    program->faults = tps_fault_plan_new ((const gchar *const *) flags->faults, error);
+  if (has_faults && program->faults == NULL)
+    return FALSE;
+  if (flags->tls != TPS_TLS_OFF)
+    program->tls = tps_tls_new (&flags->tls_files, error);
+  if (flags->tls != TPS_TLS_OFF && program->tls == NULL)
+    return FALSE;
+  if (has_access)
+    program->access = tps_access_new (&flags->access, error);
+  if (has_access && program->access == NULL)
+    return FALSE;
+  if (!make_plugin (program, error) || !make_tracer (program, error))
     return FALSE;
   tps_trace (&devices_found, tps_field_text ("devices", tps_device_list_summary ()));
   parts.faults = program->faults;
@@ -486,19 +460,6 @@ start (Program *program, GError **error)
     return FALSE;
   is_serving = TRUE; /* before the first call, which the end of the process must not lose */
   return tps_server_start (program->server, error);
-}
-
-static void
-say_ready (Program *program)
-{
-  const gchar *const *address = tps_server_get_addresses (program->server);
-
-  for (; *address != NULL; address++)
-    printf ("listening on %s\n", *address);
-  address = program->http != NULL ? tps_http_get_addresses (program->http) : NULL;
-  for (; address != NULL && *address != NULL; address++)
-    printf ("listening on %s\n", *address);
-  fflush (stdout);
 }
 
 /* Undoes start(), even if it has failed. HTTP runs until the server has drained, so that it can
@@ -709,6 +670,7 @@ serve (const TpsServerFlags *flags, TpsServiceManager *manager, TpsTraceStream *
 {
   Program program = { .flags = flags, .manager = manager, .log = log };
   g_autoptr (GError) error = NULL;
+  const gchar *const *address;
 
   if (!start (&program, &error))
     {
@@ -717,7 +679,12 @@ serve (const TpsServerFlags *flags, TpsServiceManager *manager, TpsTraceStream *
       clear (&program, NULL);
       fail (status, error->message);
     }
-  say_ready (&program);
+  for (address = tps_server_get_addresses (program.server); *address != NULL; address++)
+    printf ("listening on %s\n", *address);
+  address = program.http != NULL ? tps_http_get_addresses (program.http) : NULL;
+  for (; address != NULL && *address != NULL; address++)
+    printf ("listening on %s\n", *address);
+  fflush (stdout);
   tps_service_manager_begin (manager, program.server, program.plugin);
   if (!wait_for_signal (&program))
     {

@@ -55,8 +55,8 @@ map (TpsSegmentUse use, gsize n_bytes, gint fd, gboolean writable, GError **erro
     return tps_fail_null (error, TPS_ERROR_RESOURCE_EXHAUSTED,
                           "cannot map %" G_GSIZE_FORMAT " bytes of shared memory: %s", n_bytes,
                           g_strerror (errno));
-  /* Hints that the kernel should use huge pages, if it has them for shared memory, and fill the page
-   * tables before the first message needs them. If a hint fails, only time is lost. */
+  /* The kernel should use huge pages, if it has them for shared memory, and fill the page tables
+   * before the first message needs them. If a hint fails, only time is lost. */
   if (n_bytes >= HUGE_PAGE_BYTES)
     madvise (data, n_bytes, MADV_HUGEPAGE);
   madvise (data, n_bytes, MADV_POPULATE_READ);

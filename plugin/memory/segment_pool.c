@@ -557,17 +557,6 @@ search_list (TpsReader *in, TpsWireType list_type, Search *search)
 }
 
 static void
-search_value (TpsReader *in, TpsWireType type, Search *search)
-{
-  if (type == TPS_WIRE_STRUCT)
-    search_struct (in, search);
-  else if (type == TPS_WIRE_LIST || type == TPS_WIRE_SET)
-    search_list (in, type, search);
-  else
-    tps_reader_skip (in, type);
-}
-
-static void
 count_inline (Search *found, guint has, gsize n_bytes)
 {
   if ((has & (HAS_NUMBER_1 | HAS_LIST_2)) != (HAS_NUMBER_1 | HAS_LIST_2)
@@ -616,8 +605,12 @@ search_struct (TpsReader *in, Search *search)
         has |= type == TPS_WIRE_LIST && id == 2 ? HAS_LIST_2 : 0;
         if (type == TPS_WIRE_BINARY && id == 3)
           n_binary = tps_reader_binary (in).n_bytes;
+        else if (type == TPS_WIRE_STRUCT)
+          search_struct (in, search);
+        else if (type == TPS_WIRE_LIST || type == TPS_WIRE_SET)
+          search_list (in, type, search);
         else
-          search_value (in, type, search);
+          tps_reader_skip (in, type);
       }
   tps_reader_struct_end (in);
   if (is_done (in, search))
@@ -1515,21 +1508,6 @@ open_exported (TpsSegmentPool *pool, gint64 n_bytes, const guint8 *handle, GErro
                                     error);
 }
 
-/* If `segment` is NULL, the segment is recorded only to be closed. */
-static void
-add_segment (TpsSegmentPool *pool, gint64 id, TpsSegment *segment)
-{
-  TpsPoolSegment *held = g_new0 (TpsPoolSegment, 1);
-
-  held->id = id;
-  held->segment = segment;
-  held->kind = pool->opening_kind;
-  held->use = pool->opening_use;
-  held->n_bytes = pool->n_opening_bytes;
-  held->phase = segment != NULL ? TPS_POOL_SEGMENT_OPEN : TPS_POOL_SEGMENT_DOOMED;
-  g_ptr_array_add (pool->segments, held);
-}
-
 /* Adds the opened segment, unless the pool is shut down or already has a segment with this id. Must
  * be called with the lock held. */
 static gboolean
@@ -1544,7 +1522,16 @@ add_opened (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **error
                  "the server opened segment %" G_GINT64_FORMAT " twice", id);
   else
     {
-      add_segment (pool, id, segment);
+      TpsPoolSegment *held = g_new0 (TpsPoolSegment, 1);
+
+      /* If `segment` is NULL, the segment is recorded only to be closed. */
+      held->id = id;
+      held->segment = segment;
+      held->kind = pool->opening_kind;
+      held->use = pool->opening_use;
+      held->n_bytes = pool->n_opening_bytes;
+      held->phase = segment != NULL ? TPS_POOL_SEGMENT_OPEN : TPS_POOL_SEGMENT_DOOMED;
+      g_ptr_array_add (pool->segments, held);
       return TRUE;
     }
   return FALSE;

@@ -52,16 +52,6 @@ const TpsValueKind tps_kind_bag_tensor = { TPS_WIRE_STRUCT, read_bag_tensor, wri
 
 /* ---- BagQuery, BagGradient ------------------------------------------------------------------ */
 
-static void
-clear_wire (TpsBagGradientForm *wire)
-{
-  g_free (wire->query.table);
-  tps_tensor_clear (&wire->query.indices.tensor);
-  tps_tensor_clear (&wire->query.offsets.tensor);
-  tps_tensor_clear (&wire->query.weights.tensor);
-  tps_tensor_clear (&wire->gradient.tensor);
-}
-
 /* Sets `view`, which is zero, to a view of the tensor, and moves its buffer to `owned`. If there is
  * no memory, returns FALSE, and the tensor keeps its buffer. */
 static gboolean
@@ -131,7 +121,11 @@ read_bags (TpsReader *in, const TpsFieldPath *path, const BagsType *bags, gpoint
         elem = tps_growing_array_add (elems, n_elems, bags->elem_size, error);
       if (elem == NULL || !bags->take (&wire, elem, owned, error))
         {
-          clear_wire (&wire);
+          g_free (wire.query.table);
+          tps_tensor_clear (&wire.query.indices.tensor);
+          tps_tensor_clear (&wire.query.offsets.tensor);
+          tps_tensor_clear (&wire.query.weights.tensor);
+          tps_tensor_clear (&wire.gradient.tensor);
           return FALSE;
         }
     }

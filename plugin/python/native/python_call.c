@@ -118,18 +118,6 @@ tps_python_call_new (void)
   return call;
 }
 
-static void
-set_error (TpsPythonCall *call, const GError *error)
-{
-  TpsPythonReply *reply = &call->reply;
-  gboolean is_ours = error->domain == TPS_ERROR;
-
-  call->error = g_error_copy (error);
-  reply->code = is_ours ? error->code : TPS_ERROR_INTERNAL;
-  reply->message = call->error->message;
-  reply->retry_after_ms = is_ours ? tps_error_get_retry_after_ms (error) : -1;
-}
-
 /* The condition is signalled after the lock is released. Otherwise, the waiting thread would wake
  * up and have to wait for the lock. Python may free the call in between, so this function has a
  * separate reference. */
@@ -140,7 +128,15 @@ tps_python_call_end (TpsPythonCall *call, const GError *error)
   guint64 token;
 
   if (error != NULL)
-    set_error (call, error);
+    {
+      TpsPythonReply *reply = &call->reply;
+      gboolean is_ours = error->domain == TPS_ERROR;
+
+      call->error = g_error_copy (error);
+      reply->code = is_ours ? error->code : TPS_ERROR_INTERNAL;
+      reply->message = call->error->message;
+      reply->retry_after_ms = is_ours ? tps_error_get_retry_after_ms (error) : -1;
+    }
   pthread_mutex_lock (&call->lock);
   call->has_ended = TRUE;
   queue = g_steal_pointer (&call->queue);
