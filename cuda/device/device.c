@@ -752,3 +752,30 @@ tps_cuda_get_uuid (TpsDevice *base, guint8 *uuid)
 {
   memcpy (uuid, ((TpsCudaDevice *) base)->uuid, TPS_DEVICE_UUID_BYTES);
 }
+
+TpsCudaPlace
+tps_cuda_place_of (gconstpointer memory)
+{
+  struct cudaPointerAttributes attributes;
+
+  /* If no device is started, CUDA has not allocated any memory in this process. The query would
+   * create a context on the current device. */
+  if (!tps_cuda_device_enter_any ())
+    return TPS_CUDA_PLACE_PAGEABLE;
+  if (cudaPointerGetAttributes (&attributes, memory) != cudaSuccess)
+    {
+      cudaGetLastError (); /* clears the error */
+      return TPS_CUDA_PLACE_PAGEABLE;
+    }
+  switch (attributes.type)
+    {
+    case cudaMemoryTypeHost:
+      return TPS_CUDA_PLACE_PINNED;
+    case cudaMemoryTypeDevice:
+    case cudaMemoryTypeManaged:
+      return TPS_CUDA_PLACE_DEVICE;
+    case cudaMemoryTypeUnregistered:
+    default:
+      return TPS_CUDA_PLACE_PAGEABLE;
+    }
+}

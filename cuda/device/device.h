@@ -132,10 +132,19 @@ gboolean tps_cuda_events_elapsed (TpsEvent *start, TpsEvent *end, gdouble *ms, G
   }
 #define TPS_CUDA_UNPACK(...) __VA_ARGS__
 
+typedef enum
+{
+  TPS_CUDA_PLACE_PAGEABLE, /* host memory that CUDA copies through a buffer of its own */
+  TPS_CUDA_PLACE_PINNED,   /* page-locked host memory */
+  TPS_CUDA_PLACE_DEVICE,
+} TpsCudaPlace;
+
+/* Returns the kind of memory at `memory`, as known to CUDA; managed memory counts as DEVICE.
+ * Thread: any. */
+TpsCudaPlace tps_cuda_place_of (gconstpointer memory);
+
 /* The table of the functions of a GPU; static. */
 extern const TpsDeviceOps tps_cuda_ops;
-
-/* -- dense.c -- */
 
 /* The dense operations of a GPU, for trainers; static. */
 extern const TpsDenseOps tps_cuda_dense_ops;

@@ -24,7 +24,6 @@
 #include <string.h>
 
 #include "cuda/device/device.h"
-#include "cuda/device/place.h"
 #include "cuda/group/nccl.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
@@ -434,28 +433,6 @@ reduce_staged (TpsCollectives *self, TpsCudaPlace place, gfloat *data, gsize n_e
   return TRUE;
 }
 
-/* Sums the data of all ranks in place. The data are complete when `ready` is reached; NULL = they
- * are complete already. */
-static gboolean
-collectives_all_reduce_f32 (TpsCollectives *self, TpsEvent *ready, gfloat *data, gsize n_elems,
-                            GError **error)
-{
-  TpsCudaPlace place = tps_cuda_place_of (data);
-
-  if (n_elems == 0)
-    return TRUE;
-  /* The host reads pageable memory, so it must wait for `ready`. All other memory is read by the
-   * device. */
-  if (ready != NULL && place == TPS_CUDA_PLACE_PAGEABLE
-      && !communicator_wait (self->communicator, ready, "waiting for the data", error))
-    return FALSE;
-  if (ready != NULL && place != TPS_CUDA_PLACE_PAGEABLE)
-    tps_cuda_stream_wait_event (self->communicator->stream, ready);
-  if (place == TPS_CUDA_PLACE_DEVICE)
-    return reduce_on_device (self, data, n_elems, error) && staging_drain (&self->staging, error);
-  return reduce_staged (self, place, data, n_elems, error) && staging_drain (&self->staging, error);
-}
-
 /* -- exchange of one number per rank -- */
 
 /* Gathers the number `mine` of each rank in `all` [size]. */
@@ -586,27 +563,6 @@ average_segments (TpsCollectives *self, const Averaging *averaging, TpsAverage *
   return staging_drain (&self->staging, error);
 }
 
-/* Averages the data of all ranks: see TpsAverage. */
-static gboolean
-collectives_average (TpsCollectives *self, TpsAverage *average, GError **error)
-{
-  guint size = self->communicator->size;
-  g_autofree gdouble *weights = g_new0 (gdouble, size);
-  Averaging averaging = { .dtype = average->dtype,
-                          .elem_size = tps_dtype_size (average->dtype),
-                          .weights = weights };
-  gdouble sum;
-
-  weights[self->communicator->rank] = average->weight;
-  if (!exchange_weights (self, weights, &sum, error))
-    return FALSE;
-  averaging.divisor = average->delivers_sum ? 1 : sum;
-  if (sum > 0 && !average_segments (self, &averaging, average, error))
-    return FALSE;
-  average->weight = sum;
-  return TRUE;
-}
-
 /* -- gathering -- */
 
 /* Gathers the numbers of bytes of all ranks in `counts` [size]. Sets `n_all` to their sum. */
@@ -669,28 +625,6 @@ gather (TpsCollectives *self, gconstpointer data, const gsize *counts, guint8 *t
   return staging_drain (&self->staging, error);
 }
 
-/* Gathers `n_bytes` of each rank, in rank order; the ranks may have different numbers of bytes.
- * Sets `counts`, [size], to these numbers. `gathered` lies in host memory and is owned by the
- * caller; it is not set after an error. */
-static gboolean
-collectives_all_gather_bytes (TpsCollectives *self, gconstpointer data, gsize n_bytes,
-                              gsize *counts, TpsBuffer **gathered, GError **error)
-{
-  g_autoptr (TpsBuffer) all = NULL;
-  gsize n_all;
-
-  if (!exchange_counts (self, n_bytes, counts, &n_all, error))
-    return FALSE;
-  all = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_all);
-  if (all == NULL)
-    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED, "no memory for %" G_GSIZE_FORMAT " bytes",
-                     n_all);
-  if (!gather (self, data, counts, tps_buffer_get_data (all), error))
-    return FALSE;
-  *gathered = g_steal_pointer (&all);
-  return TRUE;
-}
-
 /* -- nccl process group -- */
 
 #define KEY_PREFIX "nccl_rank_"
@@ -735,24 +669,71 @@ struct Job
   TpsBuffer **gathered;
 };
 
+/* Sums the data of all ranks in place. */
 static gboolean
-run_all_reduce (NcclGroup *self, Job *job, GError **error)
+run_all_reduce (NcclGroup *group, Job *job, GError **error)
 {
-  return collectives_all_reduce_f32 (&self->collectives, job->ready, job->data, job->n_elems,
-                                     error);
+  TpsCollectives *self = &group->collectives;
+  TpsCudaPlace place = tps_cuda_place_of (job->data);
+
+  if (job->n_elems == 0)
+    return TRUE;
+  /* The host reads pageable memory, so it must wait for `ready`. All other memory is read by the
+   * device. */
+  if (job->ready != NULL && place == TPS_CUDA_PLACE_PAGEABLE
+      && !communicator_wait (self->communicator, job->ready, "waiting for the data", error))
+    return FALSE;
+  if (job->ready != NULL && place != TPS_CUDA_PLACE_PAGEABLE)
+    tps_cuda_stream_wait_event (self->communicator->stream, job->ready);
+  if (place == TPS_CUDA_PLACE_DEVICE)
+    return reduce_on_device (self, job->data, job->n_elems, error)
+           && staging_drain (&self->staging, error);
+  return reduce_staged (self, place, job->data, job->n_elems, error)
+         && staging_drain (&self->staging, error);
 }
 
+/* Averages the data of all ranks: see TpsAverage. */
 static gboolean
-run_average (NcclGroup *self, Job *job, GError **error)
+run_average (NcclGroup *group, Job *job, GError **error)
 {
-  return collectives_average (&self->collectives, job->average, error);
+  TpsCollectives *self = &group->collectives;
+  TpsAverage *average = job->average;
+  guint size = self->communicator->size;
+  g_autofree gdouble *weights = g_new0 (gdouble, size);
+  Averaging averaging = { .dtype = average->dtype,
+                          .elem_size = tps_dtype_size (average->dtype),
+                          .weights = weights };
+  gdouble sum;
+
+  weights[self->communicator->rank] = average->weight;
+  if (!exchange_weights (self, weights, &sum, error))
+    return FALSE;
+  averaging.divisor = average->delivers_sum ? 1 : sum;
+  if (sum > 0 && !average_segments (self, &averaging, average, error))
+    return FALSE;
+  average->weight = sum;
+  return TRUE;
 }
 
+/* Gathers the bytes of each rank in host memory, in rank order; the ranks may have different
+ * numbers of bytes. */
 static gboolean
-run_all_gather (NcclGroup *self, Job *job, GError **error)
+run_all_gather (NcclGroup *group, Job *job, GError **error)
 {
-  return collectives_all_gather_bytes (&self->collectives, job->sent, job->n_bytes, job->counts,
-                                       job->gathered, error);
+  TpsCollectives *self = &group->collectives;
+  g_autoptr (TpsBuffer) all = NULL;
+  gsize n_all;
+
+  if (!exchange_counts (self, job->n_bytes, job->counts, &n_all, error))
+    return FALSE;
+  all = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_all);
+  if (all == NULL)
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED, "no memory for %" G_GSIZE_FORMAT " bytes",
+                     n_all);
+  if (!gather (self, job->sent, job->counts, tps_buffer_get_data (all), error))
+    return FALSE;
+  *job->gathered = g_steal_pointer (&all);
+  return TRUE;
 }
 
 /* -- the group's thread -- */
@@ -772,20 +753,6 @@ is_aborted_func (gpointer user_data)
 
   TPS_LOCK_SCOPE (&self->lock);
   return self->is_aborted;
-}
-
-static void
-break_group (NcclGroup *self, const Job *job, const GError *failure)
-{
-  tps_mutex_lock (&self->lock);
-  if (self->broken == NULL)
-    self->broken = g_strdup_printf ("%s on rank %u of %u: %s", job->name, self->base.rank,
-                                    self->base.size, failure->message);
-  tps_mutex_unlock (&self->lock);
-  communicator_abort (&self->communicator);
-  /* The destinations of pending output will not be written to. */
-  for (guint i = 0; i < G_N_ELEMENTS (self->collectives.staging.slots); i++)
-    self->collectives.staging.slots[i].to = NULL;
 }
 
 static void
@@ -823,7 +790,17 @@ run_job (NcclGroup *self, Job *job)
 
   set_deadline (self, self->timeout_ns);
   if (broken == NULL && !job->run (self, job, &failure))
-    break_group (self, job, failure);
+    {
+      tps_mutex_lock (&self->lock);
+      if (self->broken == NULL)
+        self->broken = g_strdup_printf ("%s on rank %u of %u: %s", job->name, self->base.rank,
+                                        self->base.size, failure->message);
+      tps_mutex_unlock (&self->lock);
+      communicator_abort (&self->communicator);
+      /* The destinations of pending output will not be written to. */
+      for (guint i = 0; i < G_N_ELEMENTS (self->collectives.staging.slots); i++)
+        self->collectives.staging.slots[i].to = NULL;
+    }
   end_job (self, job);
 }
 
@@ -969,17 +946,6 @@ make_unique_id (const TpsNccl *nccl, GError **error)
 }
 
 static gboolean
-announce (NcclGroup *self, const TpsProcessGroupOptions *options, GError **error)
-{
-  g_autofree gchar *key = g_strdup_printf (KEY_PREFIX "%u", options->rank);
-  g_autoptr (GBytes) value = NULL;
-
-  value = options->rank == 0 ? make_unique_id (self->communicator.nccl, error)
-                             : g_bytes_new (NULL, 0);
-  return value != NULL && tps_join_put (options, key, value, error);
-}
-
-static gboolean
 read_unique_id (GBytes *value, ncclUniqueId *id, GError **error)
 {
   gsize n_bytes;
@@ -998,7 +964,11 @@ read_unique_id (GBytes *value, ncclUniqueId *id, GError **error)
 static gboolean
 meet (NcclGroup *self, const TpsProcessGroupOptions *options, ncclUniqueId *id, GError **error)
 {
-  if (!announce (self, options, error))
+  g_autofree gchar *own_key = g_strdup_printf (KEY_PREFIX "%u", options->rank);
+  g_autoptr (GBytes) own = options->rank == 0 ? make_unique_id (self->communicator.nccl, error)
+                                              : g_bytes_new (NULL, 0);
+
+  if (own == NULL || !tps_join_put (options, own_key, own, error))
     return FALSE;
   for (guint rank = 0; rank < options->size; rank++)
     {

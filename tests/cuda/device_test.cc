@@ -14,7 +14,6 @@
 #include <gtest/gtest.h>
 
 #include "cuda/device/device.h"
-#include "cuda/device/place.h"
 #include "cuda/device/search.h"
 #include "cuda/kernels/geometry.h"
 #include "runtime/base/error.h"
