@@ -54,30 +54,12 @@ parse_unix (const gchar *text, const gchar *path, TpsAddress *address, GError **
   return TRUE;
 }
 
-/* The host is everything before the last colon; an IPv6 host must be in brackets. */
-static gboolean
-split_host (const gchar *text, const gchar *colon, gchar **host, GError **error)
-{
-  gsize n_bytes = (gsize) (colon - text);
-
-  if (text[0] == '[')
-    {
-      if (n_bytes < 3 || text[n_bytes - 1] != ']')
-        return refuse_address (text, "the bracket of the IPv6 host is not closed", error);
-      *host = g_strndup (text + 1, n_bytes - 2);
-      return TRUE;
-    }
-  if (memchr (text, ':', n_bytes) != NULL)
-    return refuse_address (text, "an IPv6 host must be in brackets", error);
-  *host = g_strndup (text, n_bytes);
-  return TRUE;
-}
-
 gboolean
 tps_address_parse (const gchar *text, TpsAddress *address, GError **error)
 {
   const gchar *colon;
   guint64 port;
+  gsize n_bytes;
 
   memset (address, 0, sizeof *address);
   if (g_str_has_prefix (text, "unix:"))
@@ -88,7 +70,19 @@ tps_address_parse (const gchar *text, TpsAddress *address, GError **error)
   if (!g_ascii_string_to_unsigned (colon + 1, 10, 0, G_MAXUINT16, &port, NULL))
     return refuse_address (text, "the port is not a number from 0 to 65535", error);
   address->port = (guint16) port;
-  return split_host (text, colon, &address->host, error);
+  /* The host is everything before the last colon; an IPv6 host must be in brackets. */
+  n_bytes = (gsize) (colon - text);
+  if (text[0] == '[')
+    {
+      if (n_bytes < 3 || text[n_bytes - 1] != ']')
+        return refuse_address (text, "the bracket of the IPv6 host is not closed", error);
+      address->host = g_strndup (text + 1, n_bytes - 2);
+      return TRUE;
+    }
+  if (memchr (text, ':', n_bytes) != NULL)
+    return refuse_address (text, "an IPv6 host must be in brackets", error);
+  address->host = g_strndup (text, n_bytes);
+  return TRUE;
 }
 
 void

@@ -379,16 +379,6 @@ end_sending (TpsConnection *connection)
     post_close (connection, NULL);
 }
 
-static gsize
-count_bytes (const struct msghdr *message)
-{
-  gsize n_bytes = 0;
-
-  for (gsize i = 0; i < message->msg_iovlen; i++)
-    n_bytes += message->msg_iov[i].iov_len;
-  return n_bytes;
-}
-
 /* Sends one batch. The lock is released during the system call. Returns FALSE if the socket takes
  * no more bytes. If it took fewer bytes than it was given, it is full, and another attempt would
  * only cost a system call. */
@@ -398,7 +388,7 @@ send_batch (TpsConnection *connection, GQueue *sent)
   struct iovec pieces[BATCH_PIECES];
   struct msghdr message = { .msg_iov = pieces, .msg_iovlen = gather (connection, pieces) };
   TpsDescriptorRoom room;
-  gsize n_asked = count_bytes (&message);
+  gsize n_asked = tps_net_count_bytes (&message);
   gssize n_bytes;
   gint code, fd = -1;
 

@@ -100,19 +100,6 @@ drain_connection (gint fd)
   while (n_bytes > 0 || (n_bytes < 0 && errno == EINTR));
 }
 
-static void
-close_items (const GArray *taken)
-{
-  for (guint i = 0; i < taken->len; i++)
-    {
-      const Item *item = &g_array_index (taken, Item, i);
-
-      if (item->is_connection)
-        drain_connection (item->fd);
-      close_discarded (item->fd);
-    }
-}
-
 static void *
 run (void *unused)
 {
@@ -126,7 +113,14 @@ run (void *unused)
       taken = items;
       items = g_array_new (FALSE, FALSE, sizeof (Item));
       tps_mutex_unlock (&lock);
-      close_items (taken);
+      for (guint i = 0; i < taken->len; i++)
+        {
+          const Item *item = &g_array_index (taken, Item, i);
+
+          if (item->is_connection)
+            drain_connection (item->fd);
+          close_discarded (item->fd);
+        }
     }
   return NULL;
 }

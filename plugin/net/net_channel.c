@@ -17,3 +17,13 @@ send_pieces (TpsNetChannel *channel, gint fd, const struct msghdr *message)
 static const TpsNetChannelOps ops = { .receive = receive, .send = send_pieces };
 
 TpsNetChannel tps_plain_channel = { .ops = &ops };
+
+gsize
+tps_net_count_bytes (const struct msghdr *message)
+{
+  gsize n_bytes = 0;
+
+  for (gsize i = 0; i < message->msg_iovlen; i++)
+    n_bytes += message->msg_iov[i].iov_len;
+  return n_bytes;
+}

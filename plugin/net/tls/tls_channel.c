@@ -481,23 +481,13 @@ gather_record (const Cursor *cursor, guint8 *scratch, gsize *n_bytes)
   return scratch;
 }
 
-static gsize
-count_bytes (const struct msghdr *message)
-{
-  gsize n_bytes = 0;
-
-  for (gsize i = 0; i < message->msg_iovlen; i++)
-    n_bytes += message->msg_iov[i].iov_len;
-  return n_bytes;
-}
-
 static gssize
 send_pieces (TpsNetChannel *base, gint fd, const struct msghdr *message)
 {
   TlsChannel *channel = (TlsChannel *) base;
   Cursor cursor = { message->msg_iov, message->msg_iov + message->msg_iovlen, 0 };
   guint8 scratch[TPS_TLS_RECORD_BYTES];
-  gsize n_all = count_bytes (message), n_sent = 0;
+  gsize n_all = tps_net_count_bytes (message), n_sent = 0;
   Step step = STEP_MORE;
 
   advance (&cursor, 0);
