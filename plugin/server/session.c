@@ -539,23 +539,6 @@ on_slices_released (gpointer data)
 
 /* ---- arrival of calls ----------------------------------------------------------------------- */
 
-static SessionCall *
-call_new (TpsSession *session, const TpsMessage *message)
-{
-  SessionCall *call = tps_magazine_take (&call_magazine, &call_depot);
-
-  if (call == NULL)
-    call = g_new (SessionCall, 1);
-  *call = (SessionCall) {
-    .session = session,
-    .link = { .data = call },
-    .seqid = message->seqid,
-    .ordered = message->kind != TPS_MESSAGE_ONEWAY,
-    .name = session->core->faults != NULL ? g_strdup (message->name) : NULL,
-  };
-  return call;
-}
-
 static void
 enter (TpsSession *session, SessionCall *call, const TpsMessage *message, GError **error)
 {
@@ -579,8 +562,17 @@ enter (TpsSession *session, SessionCall *call, const TpsMessage *message, GError
 static SessionCall *
 enter_call (TpsSession *session, TpsMessage *message, GError **error)
 {
-  SessionCall *call = call_new (session, message);
+  SessionCall *call = tps_magazine_take (&call_magazine, &call_depot);
 
+  if (call == NULL)
+    call = g_new (SessionCall, 1);
+  *call = (SessionCall) {
+    .session = session,
+    .link = { .data = call },
+    .seqid = message->seqid,
+    .ordered = message->kind != TPS_MESSAGE_ONEWAY,
+    .name = session->core->faults != NULL ? g_strdup (message->name) : NULL,
+  };
   if (session->segments != NULL)
     message->sharing = tps_segment_registry_receive (session->segments, on_slices_released, call);
   if (G_UNLIKELY (atomic_load_explicit (&session->has_context, memory_order_relaxed)))

@@ -235,19 +235,6 @@ tps_call_begin_span (TpsCall *call)
                                  call->arrived_ns, &call->own_span);
 }
 
-static void
-end_span (TpsCall *call, gint64 now_ns)
-{
-  const TpsCallFacts facts = {
-    .method = call->message->name,
-    .peer = tps_call_get_peer (call),
-    .principal = tps_principal_get_name (tps_call_get_principal (call)),
-    .tracestate = get_header (call, TPS_TRACESTATE),
-  };
-
-  tps_tracer_end (call->context->tracer, call->span, &facts, now_ns);
-}
-
 /* Returns the id of the trace of the call in hexadecimal, in `text`; NULL = the call has none. */
 static const gchar *
 find_trace_id (TpsCall *call, gchar text[TPS_TRACE_ID_TEXT])
@@ -319,7 +306,16 @@ end_records (TpsCall *call, TpsWriter *reply)
         }
     }
   if (call->span != NULL && tps_tracer_wants (call->context->tracer, call->span, now_ns))
-    end_span (call, now_ns);
+    {
+      const TpsCallFacts facts = {
+        .method = call->message->name,
+        .peer = tps_call_get_peer (call),
+        .principal = tps_principal_get_name (tps_call_get_principal (call)),
+        .tracestate = get_header (call, TPS_TRACESTATE),
+      };
+
+      tps_tracer_end (call->context->tracer, call->span, &facts, now_ns);
+    }
   if (call->is_admin)
     {
       tps_counter_add (call->context->admin, 1);

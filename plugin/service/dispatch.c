@@ -299,27 +299,15 @@ tps_dispatcher_shut_down (TpsDispatcher *dispatcher)
 
 /* ---- rights --------------------------------------------------------------------------------- */
 
-/* Returns a method for a name that the service does not list. Its name, which the caller must free,
- * contains the service. */
-static TpsGuardedMethod
-guard_other (const Target *target, const gchar *name)
-{
-  const gchar *colon = strchr (name, ':');
-
-  return (TpsGuardedMethod) { .name = g_strconcat (target->service->name, ":",
-                                                   colon != NULL ? colon + 1 : name, NULL),
-                              .right = target->guarded.right,
-                              .id = TPS_METHOD_NO_ID };
-}
-
 /* Returns TRUE if the caller has the right to call the method. A NULL `target` means that the
  * method does not exist. */
 static gboolean
 may_call (const Target *target, TpsCall *call, const gchar *name, GError **error)
 {
   const TpsGrant *grant = call->grant;
-  TpsGuardedMethod other;
-  gboolean may;
+  const gchar *colon = strchr (name, ':');
+  g_autofree gchar *full_name = NULL;
+  TpsGuardedMethod other = { .id = TPS_METHOD_NO_ID };
 
   if (grant == NULL)
     return TRUE;
@@ -327,10 +315,11 @@ may_call (const Target *target, TpsCall *call, const gchar *name, GError **error
     return tps_grant_check_name (grant, name, error);
   if (target->method != &other_method)
     return tps_grant_check_method (grant, &target->guarded, name, error);
-  other = guard_other (target, name);
-  may = tps_grant_check_method (grant, &other, name, error);
-  g_free (other.name);
-  return may;
+  /* A method that the service does not list: its name contains the service. */
+  full_name = g_strconcat (target->service->name, ":", colon != NULL ? colon + 1 : name, NULL);
+  other.name = full_name;
+  other.right = target->guarded.right;
+  return tps_grant_check_method (grant, &other, name, error);
 }
 
 /* ---- calls ---------------------------------------------------------------------------------- */

@@ -105,24 +105,23 @@ struct TpsCarrierOps
  * service twice, a method without a right, no such default). */
 TpsDispatcher *tps_dispatcher_new (const TpsService *services, guint n_services,
                                    const gchar *default_service, GError **error);
-/* Traces calls with `tracer` (NULL = none, the default), which is borrowed and must outlive the
- * calls. Must be called before the first message. */
+/* The functions below must be called before the first message.
+ *
+ * Traces calls with `tracer`, which is borrowed and must outlive the calls; NULL = none. */
 void tps_dispatcher_set_tracer (TpsDispatcher *dispatcher, TpsTracer *tracer);
 
-/* Counts requests in `metrics` (NULL = none, the default), to which it takes a reference. May be
- * called once, before the first message. */
+/* Counts requests in `metrics` (a reference is taken; NULL = none). May be called once. */
 void tps_dispatcher_set_metrics (TpsDispatcher *dispatcher, TpsMetrics *metrics);
 
 /* Registers the listed methods of all services with `access`, which then decides about each method
- * once for each grant instead of at each call. Must be called before the first message. */
+ * once for each grant instead of at each call. */
 void tps_dispatcher_set_access (TpsDispatcher *dispatcher, TpsAccess *access);
 
-/* Sets the dispatcher of calls that reach the Chunks service of `dispatcher` in transfers, and
- * takes a reference to `transferred`. The default is the dispatcher of tps_chunks_set_services().
- * Must be called before the first message. */
+/* Sets the dispatcher of calls that reach the Chunks service in transfers (a reference is taken).
+ * The default is the dispatcher of tps_chunks_set_services(). */
 void tps_dispatcher_set_transferred (TpsDispatcher *dispatcher, TpsDispatcher *transferred);
 
-/* Takes and releases a reference. Thread: any. */
+/* Thread: any. */
 TpsDispatcher *tps_dispatcher_ref (TpsDispatcher *dispatcher);
 void tps_dispatcher_unref (TpsDispatcher *dispatcher);
 
@@ -148,8 +147,7 @@ void tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, cons
 /* Calls connection_closed of every service that has it. */
 void tps_dispatcher_connection_closed (TpsDispatcher *dispatcher, gconstpointer connection);
 
-/* Ends pending calls and makes the services refuse later ones: calls shut_down of every service
- * that has it. */
+/* Calls shut_down of every service that has it: pending calls end, and later ones are refused. */
 void tps_dispatcher_shut_down (TpsDispatcher *dispatcher);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDispatcher, tps_dispatcher_unref)

@@ -234,17 +234,6 @@ estimate_query (TpsEmbeddingTables *tables, const TpsBagQuery *query)
   return MAX (n_bytes, n_moved);
 }
 
-static gsize
-estimate_lookup (const LookupBags *lookup)
-{
-  const TpsLookupBagsArguments *arguments = &lookup->arguments;
-  gsize n_bytes = 0;
-
-  for (guint i = 0; i < arguments->n_queries && n_bytes < TPS_TABLE_STORE_WAITS; i++)
-    n_bytes += estimate_query (lookup->tables, &arguments->queries[i]);
-  return n_bytes;
-}
-
 /* Returns the lane for a call that moves `n_bytes`. A call that waits for a device, for which the
  * estimate is TPS_TABLE_STORE_WAITS or more, uses no core and may therefore use the short lane. */
 static TpsLane
@@ -275,8 +264,9 @@ static void
 handle_lookup_bags (TpsCall *call, gpointer service)
 {
   LookupBags *lookup = g_new0 (LookupBags, 1);
+  const TpsLookupBagsArguments *arguments = &lookup->arguments;
   g_autoptr (GError) error = NULL;
-  gsize n_bytes;
+  gsize n_bytes = 0;
 
   lookup->tables = service;
   if (!check_up (lookup->tables, &error)
@@ -288,8 +278,9 @@ handle_lookup_bags (TpsCall *call, gpointer service)
       tps_call_reply_error (call, error);
       return;
     }
-  n_bytes = estimate_lookup (lookup);
-  if (is_short (call, n_bytes, 0) && lookup->arguments.n_queries <= MAX_INLINE_QUERIES)
+  for (guint i = 0; i < arguments->n_queries && n_bytes < TPS_TABLE_STORE_WAITS; i++)
+    n_bytes += estimate_query (lookup->tables, &arguments->queries[i]);
+  if (is_short (call, n_bytes, 0) && arguments->n_queries <= MAX_INLINE_QUERIES)
     lookup_bags (call, lookup);
   else
     tps_call_run_on_worker (call, find_lane (n_bytes), lookup_bags, lookup, free_lookup_bags);

@@ -25,25 +25,6 @@ handle_authenticate (TpsCall *call, gpointer unused)
 
 static const gchar *const known_keys[] = { TPS_TRACEPARENT, TPS_TRACESTATE };
 
-/* Returns a copy of the entries with known keys; NULL = none. The caller owns it. */
-static GHashTable *
-find_known (GHashTable *context)
-{
-  GHashTable *known = NULL;
-
-  for (guint i = 0; i < G_N_ELEMENTS (known_keys); i++)
-    {
-      const gchar *value = g_hash_table_lookup (context, known_keys[i]);
-
-      if (value == NULL)
-        continue;
-      if (known == NULL)
-        known = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, g_free);
-      g_hash_table_insert (known, (gpointer) (gsize) known_keys[i], g_strdup (value));
-    }
-  return known;
-}
-
 static void
 handle_set_context (TpsCall *call, gpointer unused)
 {
@@ -53,7 +34,16 @@ handle_set_context (TpsCall *call, gpointer unused)
 
   if (tps_call_read_arguments (call, &context, &error))
     {
-      known = find_known (context);
+      for (guint i = 0; i < G_N_ELEMENTS (known_keys); i++)
+        {
+          const gchar *value = g_hash_table_lookup (context, known_keys[i]);
+
+          if (value == NULL)
+            continue;
+          if (known == NULL)
+            known = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, g_free);
+          g_hash_table_insert (known, (gpointer) (gsize) known_keys[i], g_strdup (value));
+        }
       tps_call_set_context (call, known, &error);
     }
   tps_call_reply_done (call, error);

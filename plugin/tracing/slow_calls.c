@@ -89,21 +89,6 @@ find_fastest (const Minute *minute)
   return fastest;
 }
 
-/* Adds a call to the minute, if it belongs to the slowest ones. The lock must be held. */
-static void
-add (TpsSlowCalls *slow, Minute *minute, const TpsSlowCall *call)
-{
-  if (minute->n < slow->n)
-    minute->calls[minute->n++] = *call;
-  else
-    {
-      TpsSlowCall *fastest = find_fastest (minute);
-
-      if (call->total_ns > fastest->total_ns)
-        *fastest = *call;
-    }
-}
-
 void
 tps_slow_calls_add (TpsSlowCalls *slow, const TpsSlowCall *call, gint64 now_ns)
 {
@@ -114,7 +99,10 @@ tps_slow_calls_add (TpsSlowCalls *slow, const TpsSlowCall *call, gint64 now_ns)
   minute = find_minute (slow, number);
   if (minute != NULL)
     {
-      add (slow, minute, call);
+      if (minute->n < slow->n)
+        minute->calls[minute->n++] = *call;
+      else if (call->total_ns > find_fastest (minute)->total_ns)
+        *find_fastest (minute) = *call;
       if (number >= atomic_load_explicit (&slow->minute, memory_order_relaxed))
         {
           atomic_store_explicit (&slow->minute, number, memory_order_relaxed);

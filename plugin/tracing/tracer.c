@@ -34,22 +34,6 @@ typedef struct
   atomic_ullong n_dropped;
 } SpanQueue;
 
-/* Creates a queue for `n_spans`, rounded up to a power of two. The caller owns it. */
-static SpanQueue *
-queue_new (guint n_spans)
-{
-  SpanQueue *queue = g_new0 (SpanQueue, 1);
-  gsize n = 2;
-
-  while (n < n_spans)
-    n *= 2;
-  queue->mask = n - 1;
-  queue->slots = g_new0 (Slot, n);
-  for (gsize i = 0; i < n; i++)
-    atomic_init (&queue->slots[i].sequence, i);
-  return queue;
-}
-
 static gboolean
 queue_add (SpanQueue *queue, const TpsSpan *span)
 {
@@ -114,6 +98,8 @@ TpsTracer *
 tps_tracer_new (const TpsTracerOptions *options)
 {
   TpsTracer *tracer = g_new0 (TpsTracer, 1);
+  guint max_spans = options->max_spans != 0 ? options->max_spans : TPS_TRACER_MAX_SPANS;
+  gsize n_slots = 2;
   guint max_per_second = options->max_per_second != 0 ? options->max_per_second
                                                       : TPS_TRACER_MAX_PER_SECOND;
 
@@ -125,7 +111,15 @@ tps_tracer_new (const TpsTracerOptions *options)
   if (options->n_slow_calls > 0)
     tracer->slow = tps_slow_calls_new (options->n_slow_calls);
   if (options->has_exporter)
-    tracer->spans = queue_new (options->max_spans != 0 ? options->max_spans : TPS_TRACER_MAX_SPANS);
+    {
+      while (n_slots < max_spans)
+        n_slots *= 2;
+      tracer->spans = g_new0 (SpanQueue, 1);
+      tracer->spans->mask = n_slots - 1;
+      tracer->spans->slots = g_new0 (Slot, n_slots);
+      for (gsize i = 0; i < n_slots; i++)
+        atomic_init (&tracer->spans->slots[i].sequence, i);
+    }
   return tracer;
 }
 
@@ -262,23 +256,6 @@ tps_tracer_begin (TpsTracer *tracer, const gchar *traceparent, gint64 arrived_ns
   return span;
 }
 
-static void
-keep_slow (TpsTracer *tracer, const TpsCallSpan *span, const TpsCallFacts *facts, gint64 now_ns)
-{
-  TpsSlowCall slow = { .code = span->code,
-                       .began_ns = span->phases.began_ns,
-                       .total_ns = tps_phases_get_total_ns (&span->phases) };
-
-  tps_call_text_set (slow.method, facts->method);
-  tps_call_text_set (slow.table, span->table);
-  tps_call_text_set (slow.peer, facts->peer);
-  tps_call_text_set (slow.principal, facts->principal);
-  if (span->has_context)
-    tps_trace_id_format (span->context.trace_id, slow.trace_id);
-  tps_phases_sum (&span->phases, slow.phases_ns);
-  tps_slow_calls_add (tracer->slow, &slow, now_ns);
-}
-
 gboolean
 tps_tracer_wants (TpsTracer *tracer, const TpsCallSpan *span, gint64 now_ns)
 {
@@ -307,7 +284,20 @@ tps_tracer_end (TpsTracer *tracer, TpsCallSpan *span, const TpsCallFacts *facts,
       queue_add (tracer->spans, &finished);
     }
   if (tracer->slow != NULL && tps_slow_calls_wants (tracer->slow, total_ns, now_ns))
-    keep_slow (tracer, span, facts, now_ns);
+    {
+      TpsSlowCall slow = { .code = span->code,
+                           .began_ns = span->phases.began_ns,
+                           .total_ns = tps_phases_get_total_ns (&span->phases) };
+
+      tps_call_text_set (slow.method, facts->method);
+      tps_call_text_set (slow.table, span->table);
+      tps_call_text_set (slow.peer, facts->peer);
+      tps_call_text_set (slow.principal, facts->principal);
+      if (span->has_context)
+        tps_trace_id_format (span->context.trace_id, slow.trace_id);
+      tps_phases_sum (&span->phases, slow.phases_ns);
+      tps_slow_calls_add (tracer->slow, &slow, now_ns);
+    }
 }
 
 /* ---- readers --------------------------------------------------------------------------------- */

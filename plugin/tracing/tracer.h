@@ -85,10 +85,9 @@ void tps_tracer_end (TpsTracer *tracer, TpsCallSpan *span, const TpsCallFacts *f
 /* Takes the next span for the exporter. Returns FALSE if there is none. Thread: one at a time. */
 gboolean tps_tracer_take (TpsTracer *tracer, TpsSpan *span);
 
-/* Returns the number of spans that wait for the exporter. Thread: any. */
+/* Return the number of spans that wait for the exporter, and of those dropped because the queue was
+ * full. Thread: any. */
 guint tps_tracer_get_n_waiting (TpsTracer *tracer);
-
-/* Returns the number of spans dropped because the queue was full. Thread: any. */
 guint64 tps_tracer_get_n_dropped (TpsTracer *tracer);
 
 /* Copies the slowest calls of the last minutes to `calls`, slowest first. Returns their number, at
