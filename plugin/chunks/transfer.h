@@ -63,7 +63,7 @@ TpsTransfer *tps_transfer_new (const gchar *name, gint64 n_bytes, gint32 n_chunk
  * `answer`, which must have been ended for a transfer. The caller owns a reference. */
 TpsTransfer *tps_transfer_new_answered (const gchar *name, TpsWriter *answer);
 
-/* Takes a reference, or drops one. Thread: any. */
+/* Thread: any. */
 TpsTransfer *tps_transfer_ref (TpsTransfer *transfer);
 void tps_transfer_unref (TpsTransfer *transfer);
 

@@ -967,32 +967,22 @@ clear_timer (gpointer user_data)
   set_timer (client);
 }
 
-/* Removes the delays from the table and returns them. A delay belongs to no link, so
- * tps_client_lose_link() does not end it. Must be called with client->lock held. */
-static GPtrArray *
-take_delays (TpsClient *client)
+void
+tps_client_cancel (TpsClient *client)
 {
-  GPtrArray *delays = g_ptr_array_new ();
+  g_autoptr (GPtrArray) delays = g_ptr_array_new ();
+  g_autoptr (GError) error = cancelled_error (client);
   TpsClientCall *call = NULL;
 
+  enter (client);
+  tps_mutex_lock (&client->lock);
+  client->cancelled = TRUE;
+  /* A delay belongs to no link, so tps_client_lose_link() does not end it. */
   while ((call = tps_call_table_get_next (&client->calls, call)) != NULL)
     if (call->delayed != NULL)
       g_ptr_array_add (delays, call);
   for (guint i = 0; i < delays->len; i++)
     tps_call_table_remove (&client->calls, delays->pdata[i]);
-  return delays;
-}
-
-void
-tps_client_cancel (TpsClient *client)
-{
-  g_autoptr (GPtrArray) delays = NULL;
-  g_autoptr (GError) error = cancelled_error (client);
-
-  enter (client);
-  tps_mutex_lock (&client->lock);
-  client->cancelled = TRUE;
-  delays = take_delays (client);
   tps_mutex_unlock (&client->lock);
   for (guint i = 0; i < delays->len; i++)
     tps_client_call_fail (delays->pdata[i], g_error_copy (error));

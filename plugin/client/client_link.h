@@ -150,8 +150,7 @@ struct TpsClientCall
 
 /* Creates a call without a name or message. tps_client_call_finish() frees it. */
 TpsClientCall *tps_client_call_new (TpsClient *client, gint64 deadline_ns, gpointer user_data);
-/* Sets the name of the call to "service:method". Must be called once, before the message is
- * written. */
+/* Must be called once, before the message is written. */
 void tps_client_call_set_name (TpsClientCall *call, const gchar *service, const gchar *method);
 
 /* Writes the message up to the end of the arguments; tensors use the call's lease. The caller must
@@ -188,13 +187,10 @@ void tps_client_call_finish (gpointer user_data);
 
 /* ---- calls in flight ------------------------------------------------------------------------ */
 
-/* Inserts a call. The call must not be in any table, and no call in `table` may have its seqid. */
+/* Insert, find (NULL = none) and remove a call. A call to be inserted must not be in any table, and
+ * no call in `table` may have its seqid; the removal of an absent call has no effect. */
 void tps_call_table_insert (TpsCallTable *table, TpsClientCall *call);
-
-/* Returns the call with this sequence id; NULL if there is none. */
 TpsClientCall *tps_call_table_find (const TpsCallTable *table, gint32 seqid);
-
-/* Removes a call. Does nothing if the call is not in the table. */
 void tps_call_table_remove (TpsCallTable *table, TpsClientCall *call);
 
 /* Iterates over all calls in arbitrary order: returns the first call if `call` is NULL, otherwise
@@ -268,10 +264,8 @@ struct TpsClientLink
 /* Creates a link, which connects on the loop. Must be called with client->lock held. */
 TpsClientLink *tps_client_link_new (TpsClient *client);
 
-/* Takes a reference. Thread: any. */
+/* Thread: any. The client's lock must not be held during unref(). */
 TpsClientLink *tps_client_link_ref (TpsClientLink *link);
-
-/* Drops a reference. Must not be called with client->lock held. Thread: any. */
 void tps_client_link_unref (TpsClientLink *link);
 
 /* Takes `link` down: its calls fail with a copy of `why`. If `link` is NULL, takes down the

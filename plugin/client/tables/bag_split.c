@@ -129,28 +129,20 @@ split_into_rows (Splitter *splitter, gsize bag, gsize begin, gsize end)
     }
 }
 
-/* Assigns one slot to each shard that has ids of the bag, in the order of the shards. */
-static void
-assign_slots (Splitter *splitter, gsize begin, gsize end)
-{
-  TpsBagSplit *split = splitter->split;
-  guint n_shards = split->table->n_shards;
-
-  memset (splitter->slot_of_shard, 0, n_shards * sizeof splitter->slot_of_shard[0]);
-  for (gsize i = begin; i < end; i++)
-    splitter->slot_of_shard[splitter->shard_of[i]] = 1;
-  for (guint shard = 0; shard < n_shards; shard++)
-    if (splitter->slot_of_shard[shard] != 0)
-      splitter->slot_of_shard[shard] = (gint64) split->n_slots++;
-}
-
 static void
 split_into_parts (Splitter *splitter, gsize bag, gsize begin, gsize end, gboolean is_spanning)
 {
   TpsBagSplit *split = splitter->split;
+  guint n_shards = split->table->n_shards;
 
+  /* A spanning bag has a slot for each shard that has ids of it, in the order of the shards. */
   if (is_spanning)
-    assign_slots (splitter, begin, end);
+    memset (splitter->slot_of_shard, 0, n_shards * sizeof splitter->slot_of_shard[0]);
+  for (gsize i = begin; i < end && is_spanning; i++)
+    splitter->slot_of_shard[splitter->shard_of[i]] = 1;
+  for (guint shard = 0; shard < n_shards && is_spanning; shard++)
+    if (splitter->slot_of_shard[shard] != 0)
+      splitter->slot_of_shard[shard] = (gint64) split->n_slots++;
   for (gsize i = begin; i < end; i++)
     {
       guint shard = splitter->shard_of[i];

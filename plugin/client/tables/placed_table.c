@@ -188,22 +188,6 @@ compare_parts (gconstpointer a, gconstpointer b)
   return (left->spec->shard.n_rows > 0) - (right->spec->shard.n_rows > 0);
 }
 
-static GArray *
-sort_parts (const TpsTableSpecs *lists, guint n_servers)
-{
-  GArray *parts = g_array_new (FALSE, FALSE, sizeof (Part));
-
-  for (guint server = 0; server < n_servers; server++)
-    for (guint i = 0; i < lists[server].n_specs; i++)
-      {
-        Part part = { &lists[server].specs[i], server };
-
-        g_array_append_val (parts, part);
-      }
-  g_array_sort (parts, compare_parts);
-  return parts;
-}
-
 static gboolean G_GNUC_PRINTF (3, 4)
     refuse (const Run *run, GError **error, const gchar *format, ...)
 {
@@ -217,19 +201,6 @@ static gboolean G_GNUC_PRINTF (3, 4)
                    text);
 }
 
-/* Returns a difference that is not in the position or the size of the parts; NULL = none. */
-static gchar *
-dup_difference (const TpsTableSpec *a, const TpsTableSpec *b)
-{
-  TpsTableSpec other = *b;
-
-  other.place = a->place;
-  if (a->shard.kind == b->shard.kind && a->shard.rows == b->shard.rows
-      && a->shard.count == b->shard.count)
-    other.shard = a->shard;
-  return tps_table_spec_dup_difference (a, &other);
-}
-
 static gboolean
 check_parts_agree (const Run *run, GError **error)
 {
@@ -239,8 +210,15 @@ check_parts_agree (const Run *run, GError **error)
     {
       const Part *part = &run->parts[i];
       const gchar *here = run->servers[first->server], *there = run->servers[part->server];
-      g_autofree gchar *difference = dup_difference (first->spec, part->spec);
+      TpsTableSpec other = *part->spec;
+      g_autofree gchar *difference = NULL;
 
+      /* The position and the size of the parts may differ. */
+      other.place = first->spec->place;
+      if (other.shard.kind == first->spec->shard.kind && other.shard.rows == first->spec->shard.rows
+          && other.shard.count == first->spec->shard.count)
+        other.shard = first->spec->shard;
+      difference = tps_table_spec_dup_difference (first->spec, &other);
       if (first->spec->shard.kind == TPS_SHARD_WHOLE && part->spec->shard.kind == TPS_SHARD_WHOLE)
         return refuse (run, error, "it is whole on server %u (%s) and on server %u (%s)",
                        first->server, here, part->server, there);
@@ -329,9 +307,17 @@ GPtrArray *
 tps_placed_tables_assemble (const TpsTableSpecs *lists, const gchar *const *servers,
                             guint n_servers, GError **error)
 {
-  g_autoptr (GArray) parts = sort_parts (lists, n_servers);
+  g_autoptr (GArray) parts = g_array_new (FALSE, FALSE, sizeof (Part));
   g_autoptr (GPtrArray) tables = NULL;
 
+  for (guint server = 0; server < n_servers; server++)
+    for (guint i = 0; i < lists[server].n_specs; i++)
+      {
+        Part part = { &lists[server].specs[i], server };
+
+        g_array_append_val (parts, part);
+      }
+  g_array_sort (parts, compare_parts);
   tables = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_placed_table_unref);
   for (guint first = 0; first < parts->len;)
     {

@@ -171,23 +171,6 @@ is_first_of_table (const TpsPushPlan *plan, guint i)
   return TRUE;
 }
 
-static void
-push_nothing (TpsPushPlan *plan, const TpsPlacedTable *table, guint shard)
-{
-  TpsBagGradient nothing = {
-    .query = {
-      .table = table->spec.name,
-      .indices = { .shape = { .dtype = TPS_DTYPE_INT64, .n_dims = 1 } },
-      .offsets = { .shape = { .dtype = TPS_DTYPE_INT64, .n_dims = 1 } },
-      .pooling = TPS_POOLING_SUM,
-    },
-    .gradient = { .shape = { .dtype = TPS_DTYPE_FLOAT32, .n_dims = 2 } },
-  };
-
-  nothing.gradient.shape.dims[1] = table->spec.dim;
-  g_array_append_val (plan->requests[table->servers[shard]].gradients, nothing);
-}
-
 /* Pushes an empty gradient to each shard of the table that has no part of this push, so that the
  * shard counts the step. `i` is the first gradient of the table. */
 static void
@@ -195,13 +178,23 @@ count_step (TpsPushPlan *plan, guint i)
 {
   const TpsPlacedTable *table = plan->splits[i].table;
   g_autofree gboolean *is_touched = g_new0 (gboolean, table->n_shards);
+  TpsBagGradient nothing = {
+    .query = {
+      .table = table->spec.name,
+      .indices = { .shape = { .dtype = TPS_DTYPE_INT64, .n_dims = 1 } },
+      .offsets = { .shape = { .dtype = TPS_DTYPE_INT64, .n_dims = 1 } },
+      .pooling = TPS_POOLING_SUM,
+    },
+    .gradient = { .shape = { .dtype = TPS_DTYPE_FLOAT32, .n_dims = 2,
+                             .dims = { 0, table->spec.dim } } },
+  };
 
   for (guint j = i; j < plan->n_gradients; j++)
     for (guint part = 0; plan->splits[j].table == table && part < plan->splits[j].n_parts; part++)
       is_touched[plan->splits[j].parts[part].shard] = TRUE;
   for (guint shard = 0; shard < table->n_shards; shard++)
     if (!is_touched[shard])
-      push_nothing (plan, table, shard);
+      g_array_append_val (plan->requests[table->servers[shard]].gradients, nothing);
 }
 
 void
