@@ -285,20 +285,6 @@ read_rights (const Reading *reading, JsonNode *node, guint *rights, GError **err
   return names != NULL;
 }
 
-/* "Service" becomes "Service:*"; "*" stays. */
-static void
-complete_methods (gchar **methods)
-{
-  for (; *methods != NULL; methods++)
-    if (strchr (*methods, ':') == NULL && strcmp (*methods, "*") != 0)
-      {
-        gchar *whole = g_strconcat (*methods, ":*", NULL);
-
-        g_free (*methods);
-        *methods = whole;
-      }
-}
-
 static gboolean
 read_member (const Reading *reading, TpsRule *rule, const gchar *name, JsonNode *node,
              GError **error)
@@ -346,7 +332,15 @@ read_rule (const Reading *reading, JsonNode *node, TpsRule *rule, GError **error
     rule->methods = g_strdupv ((gchar **) (gsize) all);
   if (rule->tables == NULL)
     rule->tables = g_strdupv ((gchar **) (gsize) none);
-  complete_methods (rule->methods);
+  /* "Service" becomes "Service:*"; "*" stays. */
+  for (gchar **method = rule->methods; *method != NULL; method++)
+    if (strchr (*method, ':') == NULL && strcmp (*method, "*") != 0)
+      {
+        gchar *whole = g_strconcat (*method, ":*", NULL);
+
+        g_free (*method);
+        *method = whole;
+      }
   return TRUE;
 }
 
@@ -384,23 +378,11 @@ read_rules (const Reading *reading, JsonNode *root, TpsRules *rules, GError **er
 
 /* ---- file of rules -------------------------------------------------------------------------- */
 
-/* Sets the error from a message of json-glib, which has the form "<data>:LINE:COLUMN: reason".
- * Always returns FALSE. */
-static gboolean
-refuse_text (const Reading *reading, const gchar *message, GError **error)
-{
-  g_auto (GStrv) parts = g_strsplit (message, ":", 4);
-
-  if (g_strv_length (parts) < 4)
-    return refuse_line (reading, 0, error, "it is not JSON: %s", message);
-  return refuse_line (reading, (gint) g_ascii_strtoll (parts[1], NULL, 10), error,
-                      "it is not JSON:%s", parts[3]);
-}
-
 static gboolean
 parse (Reading *reading, JsonParser *parser, const gchar *text, GError **error)
 {
   g_autoptr (GError) cause = NULL;
+  g_auto (GStrv) parts = NULL;
 
   if (tps_json_has_more_brackets (text, TPS_JSON_MAX_BRACKETS))
     return refuse_line (reading, 0, error, "it has more than %d brackets", TPS_JSON_MAX_BRACKETS);
@@ -408,7 +390,12 @@ parse (Reading *reading, JsonParser *parser, const gchar *text, GError **error)
   g_signal_connect (parser, "array-element", G_CALLBACK (on_element), reading);
   if (json_parser_load_from_data (parser, text, -1, &cause))
     return TRUE;
-  return refuse_text (reading, cause->message, error);
+  /* A message of json-glib has the form "<data>:LINE:COLUMN: reason". */
+  parts = g_strsplit (cause->message, ":", 4);
+  if (g_strv_length (parts) < 4)
+    return refuse_line (reading, 0, error, "it is not JSON: %s", cause->message);
+  return refuse_line (reading, (gint) g_ascii_strtoll (parts[1], NULL, 10), error,
+                      "it is not JSON:%s", parts[3]);
 }
 
 TpsRules *

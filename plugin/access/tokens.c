@@ -67,16 +67,6 @@ parse_digest (const gchar *text, guint8 *digest)
   return TRUE;
 }
 
-static gchar *
-format_digest (const guint8 *digest)
-{
-  GString *text = g_string_new (HASH_PREFIX);
-
-  for (guint i = 0; i < TPS_TOKEN_DIGEST_BYTES; i++)
-    g_string_append_printf (text, "%02x", digest[i]);
-  return g_string_free (text, FALSE);
-}
-
 /* ---- token file ----------------------------------------------------------------------------- */
 
 static gboolean
@@ -195,7 +185,7 @@ gchar *
 tps_token_make (const gchar *name, const gchar *tenant, gchar **line, GError **error)
 {
   guint8 bytes[TOKEN_BYTES], digest[TPS_TOKEN_DIGEST_BYTES];
-  g_autofree gchar *hash = NULL;
+  GString *text;
   gchar *token;
 
   if (!is_name (name) || (tenant != NULL && !is_name (tenant)))
@@ -206,8 +196,12 @@ tps_token_make (const gchar *name, const gchar *tenant, gchar **line, GError **e
   token = encode_token (bytes);
   explicit_bzero (bytes, sizeof bytes);
   tps_token_hash (token, digest);
-  hash = format_digest (digest);
-  *line = tenant != NULL ? g_strjoin (" ", name, hash, tenant, NULL)
-                         : g_strjoin (" ", name, hash, NULL);
+  text = g_string_new (name);
+  g_string_append (text, " " HASH_PREFIX);
+  for (guint i = 0; i < TPS_TOKEN_DIGEST_BYTES; i++)
+    g_string_append_printf (text, "%02x", digest[i]);
+  if (tenant != NULL)
+    g_string_append_printf (text, " %s", tenant);
+  *line = g_string_free (text, FALSE);
   return token;
 }

@@ -21,8 +21,6 @@ typedef struct TpsNotifier TpsNotifier;
  * caller owns the result. Errors: INVALID_ARGUMENT (any other text), RESOURCE_EXHAUSTED (no
  * socket). */
 TpsNotifier *tps_notifier_new (const gchar *address, GError **error);
-
-/* Frees the notifier, which may be NULL. */
 void tps_notifier_free (TpsNotifier *notifier);
 
 /* Sends one message, without waiting. FALSE: the manager did not accept the message; it may accept
@@ -67,8 +65,6 @@ typedef struct TpsServiceManager TpsServiceManager;
  * before other threads are started. The caller owns the result. Errors: INVALID_ARGUMENT, which
  * names the variable; RESOURCE_EXHAUSTED (no socket). */
 TpsServiceManager *tps_service_manager_new (GError **error);
-
-/* Frees the manager, which may be NULL. */
 void tps_service_manager_free (TpsServiceManager *manager);
 
 /* Returns the number of sockets from the manager; the server must listen on them. */

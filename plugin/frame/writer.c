@@ -109,28 +109,22 @@ release (gpointer data)
 static TpsDepot depot = TPS_DEPOT_INIT (release);
 static _Thread_local TpsMagazine magazine;
 
-static TpsWriter *
-allocate (void)
-{
-  TpsWriter *out = g_new0 (TpsWriter, 1);
-
-  out->link.data = out;
-  out->n_allocated = FIRST_HEAD_BYTES;
-  out->head = g_malloc (out->n_allocated);
-  out->descriptor = -1;
-  out->splices = g_array_new (FALSE, FALSE, sizeof (Splice));
-  g_array_set_clear_func (out->splices, release_splice);
-  out->pieces = g_array_new (FALSE, FALSE, sizeof (struct iovec));
-  return out;
-}
-
 TpsWriter *
 tps_writer_new (TpsProtocolKind protocol, gboolean framed)
 {
   TpsWriter *out = tps_magazine_take (&magazine, &depot);
 
   if (out == NULL)
-    out = allocate ();
+    {
+      out = g_new0 (TpsWriter, 1);
+      out->link.data = out;
+      out->n_allocated = FIRST_HEAD_BYTES;
+      out->head = g_malloc (out->n_allocated);
+      out->descriptor = -1;
+      out->splices = g_array_new (FALSE, FALSE, sizeof (Splice));
+      g_array_set_clear_func (out->splices, release_splice);
+      out->pieces = g_array_new (FALSE, FALSE, sizeof (struct iovec));
+    }
   tps_writer_reset (out, protocol, framed);
   return out;
 }

@@ -37,15 +37,6 @@ find_argument (const TpsRpc *rpc, gint16 id)
   return -1;
 }
 
-static gboolean
-has_all (const TpsRpc *rpc, guint64 present)
-{
-  for (guint i = 0; rpc->arguments != NULL && rpc->arguments[i].name != NULL; i++)
-    if (rpc->arguments[i].presence == TPS_FIELD_REQUIRED && (present >> i & 1) == 0)
-      return FALSE;
-  return TRUE;
-}
-
 /* Returns TRUE if all required arguments are present and have the right types. The services refuse
  * all other calls. */
 static gboolean
@@ -68,7 +59,10 @@ is_complete (const TpsRpc *rpc, const TpsMessage *message)
         present |= (guint64) 1 << argument;
       tps_reader_skip (&in, type);
     }
-  return has_all (rpc, present);
+  for (guint i = 0; rpc->arguments != NULL && rpc->arguments[i].name != NULL; i++)
+    if (rpc->arguments[i].presence == TPS_FIELD_REQUIRED && (present >> i & 1) == 0)
+      return FALSE;
+  return TRUE;
 }
 
 /* ---- process() ------------------------------------------------------------------------------ */

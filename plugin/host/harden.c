@@ -86,29 +86,21 @@ route (const TpsHardenedProcessor *processor, TpsMessage *message)
 }
 
 static gboolean
-write_exception (ThriftProtocol *out, const TpsMessage *message, ThriftStruct *exception,
-                 GError **error)
-{
-  g_autoptr (GObject) transport = (GObject *) tps_transcode_dup_transport (out);
-
-  return thrift_protocol_write_message_begin (out, message->name, T_EXCEPTION, message->seqid,
-                                              error)
-             >= 0
-         && thrift_struct_write (exception, out, error) >= 0
-         && thrift_protocol_write_message_end (out, error) >= 0 && transport != NULL
-         && thrift_transport_write_end (THRIFT_TRANSPORT (transport), error)
-         && thrift_transport_flush (THRIFT_TRANSPORT (transport), error);
-}
-
-static gboolean
 refuse_unknown_service (ThriftProtocol *out, const TpsMessage *message, GError **error)
 {
+  g_autoptr (GObject) transport = (GObject *) tps_transcode_dup_transport (out);
   g_autofree gchar *text = g_strdup_printf ("no service for \"%s\" is known here", message->name);
   g_autoptr (GObject) exception = g_object_new (THRIFT_TYPE_APPLICATION_EXCEPTION, "type",
                                                 THRIFT_APPLICATION_EXCEPTION_ERROR_UNKNOWN_METHOD,
                                                 "message", text, NULL);
 
-  return write_exception (out, message, THRIFT_STRUCT (exception), error);
+  return thrift_protocol_write_message_begin (out, message->name, T_EXCEPTION, message->seqid,
+                                              error)
+             >= 0
+         && thrift_struct_write (THRIFT_STRUCT (exception), out, error) >= 0
+         && thrift_protocol_write_message_end (out, error) >= 0 && transport != NULL
+         && thrift_transport_write_end (THRIFT_TRANSPORT (transport), error)
+         && thrift_transport_flush (THRIFT_TRANSPORT (transport), error);
 }
 
 /* ---- processing ----------------------------------------------------------------------------- */

@@ -483,21 +483,6 @@ handle_connections (TpsHttpRequest *request, gpointer data)
 
 /* ---- /tables -------------------------------------------------------------------------------- */
 
-static void
-add_shard (TpsJsonWriter *json, const TpsShard *shard)
-{
-  static const gchar *const kinds[] = {
-    [TPS_SHARD_WHOLE] = "whole", [TPS_SHARD_RANGE] = "range", [TPS_SHARD_HASH] = "hash"
-  };
-
-  tps_json_open (json, "shard", '{');
-  tps_json_add_text (json, "kind", kinds[shard->kind]);
-  add_known (json, "first_row", shard->kind == TPS_SHARD_RANGE, shard->first_row);
-  add_known (json, "index", shard->kind == TPS_SHARD_HASH, shard->index);
-  add_known (json, "count", shard->kind == TPS_SHARD_HASH, shard->count);
-  tps_json_close (json, '}');
-}
-
 /* The traffic of tables. */
 typedef struct
 {
@@ -506,22 +491,13 @@ typedef struct
 } Traffic;
 
 static void
-add_traffic (TpsJsonWriter *json, const Traffic *traffic, const gchar *table)
-{
-  for (guint i = 0; i < TPS_N_TABLE_COUNTS; i++)
-    {
-      GHashTable *by_name = traffic->by_name[i];
-      const TpsSample *sample = by_name != NULL ? g_hash_table_lookup (by_name, table) : NULL;
-
-      add_known (json, tps_table_counts[i].member, sample != NULL,
-                 sample != NULL ? sample->number : 0);
-    }
-}
-
-static void
 add_table (TpsJsonWriter *json, const TpsTableSpec *spec, const Traffic *traffic)
 {
+  static const gchar *const kinds[] = {
+    [TPS_SHARD_WHOLE] = "whole", [TPS_SHARD_RANGE] = "range", [TPS_SHARD_HASH] = "hash"
+  };
   g_autofree gchar *place = tps_table_place_to_string (&spec->place);
+  const TpsShard *shard = &spec->shard;
 
   tps_json_open (json, NULL, '{');
   tps_json_add_text (json, "name", spec->name);
@@ -530,12 +506,24 @@ add_table (TpsJsonWriter *json, const TpsTableSpec *spec, const Traffic *traffic
   tps_json_add_int (json, "dim", spec->dim);
   tps_json_add_text (json, "dtype", tps_dtype_name (spec->dtype));
   tps_json_add_text (json, "optimizer", tps_optimizer_kind_name (spec->optimizer.kind));
-  add_shard (json, &spec->shard);
+  tps_json_open (json, "shard", '{');
+  tps_json_add_text (json, "kind", kinds[shard->kind]);
+  add_known (json, "first_row", shard->kind == TPS_SHARD_RANGE, shard->first_row);
+  add_known (json, "index", shard->kind == TPS_SHARD_HASH, shard->index);
+  add_known (json, "count", shard->kind == TPS_SHARD_HASH, shard->count);
+  tps_json_close (json, '}');
   tps_json_add_text (json, "place", place);
   tps_json_add_text (json, "durability",
                      spec->durability != 0 ? tps_durability_name (spec->durability) : NULL);
   tps_json_add_int (json, "bytes", spec->bytes);
-  add_traffic (json, traffic, spec->name);
+  for (guint i = 0; i < TPS_N_TABLE_COUNTS; i++)
+    {
+      GHashTable *by_name = traffic->by_name[i];
+      const TpsSample *sample = by_name != NULL ? g_hash_table_lookup (by_name, spec->name) : NULL;
+
+      add_known (json, tps_table_counts[i].member, sample != NULL,
+                 sample != NULL ? sample->number : 0);
+    }
   tps_json_close (json, '}');
 }
 

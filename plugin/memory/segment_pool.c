@@ -1537,12 +1537,18 @@ add_opened (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **error
   return FALSE;
 }
 
-/* Takes ownership of `segment`. NULL = the segment cannot be used, and `error` is already set. */
-static gboolean
-end_opening (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **error)
+/* The pending request is read without the lock, because only its reply changes it. */
+gboolean
+tps_segment_pool_opened (TpsSegmentPool *pool, gint64 id, gint64 n_bytes, const guint8 *handle,
+                         GError **error)
 {
   TpsPoolKind *kind = &pool->kinds[pool->opening_kind];
+  TpsSegment *segment;
 
+  if (pool->opening_kind == TPS_SEGMENT_MEMFD)
+    segment = open_sent (pool, n_bytes, error);
+  else
+    segment = open_exported (pool, n_bytes, handle, error);
   TPS_LOCK_SCOPE (&pool->lock);
   if (!add_opened (pool, id, segment, segment != NULL ? error : NULL))
     g_clear_pointer (&segment, tps_segment_free);
@@ -1551,20 +1557,6 @@ end_opening (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **erro
   kind->n_backoff = TPS_POOL_FIRST_BACKOFF;
   pool_wake (pool);
   return segment != NULL;
-}
-
-/* The pending request is read without the lock, because only its reply changes it. */
-gboolean
-tps_segment_pool_opened (TpsSegmentPool *pool, gint64 id, gint64 n_bytes, const guint8 *handle,
-                         GError **error)
-{
-  TpsSegment *segment;
-
-  if (pool->opening_kind == TPS_SEGMENT_MEMFD)
-    segment = open_sent (pool, n_bytes, error);
-  else
-    segment = open_exported (pool, n_bytes, handle, error);
-  return end_opening (pool, id, segment, error);
 }
 
 /* If common segments were refused, demands a segment for ANSWERS instead, and returns TRUE. Older

@@ -132,7 +132,6 @@ TpsBuffer *tps_segment_pool_claim (TpsSegmentPool *pool, gsize n_bytes);
  * buffer if its connection has closed, or if a call sent from it was not answered. */
 gboolean tps_segment_pool_has_claim (TpsSegmentPool *pool, const TpsBuffer *buffer);
 
-/* Returns TRUE if the lease belongs to this pool. */
 gboolean tps_segment_lease_is_of (TpsSharing *sharing, const TpsSegmentPool *pool);
 
 /* Ends the lease; must be called once when the call has ended. `given_back` must be TRUE if the

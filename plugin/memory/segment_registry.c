@@ -264,23 +264,6 @@ entry_unref (Entry *entry)
   g_free (entry);
 }
 
-/* Takes ownership of the charge and, unless the segment is common, of the segment. */
-static Entry *
-entry_new (TpsSegmentCharge *charge, TpsSegment *segment)
-{
-  /* Ids are unique in the process, so the id of a closed segment, or of a segment of another
-   * connection, is unknown. */
-  static atomic_llong last_id;
-  Entry *entry = g_new0 (Entry, 1);
-
-  tps_refcount_init (&entry->refcount);
-  entry->id = (gint64) atomic_fetch_add_explicit (&last_id, 1, memory_order_relaxed) + 1;
-  entry->segment = segment;
-  entry->charge = charge;
-  entry->state = segment->use == TPS_SEGMENT_ANSWERS ? STATE_FREE : STATE_REQUESTS;
-  return entry;
-}
-
 /* ---- registry ------------------------------------------------------------------------------- */
 
 /* Sets the device. Segments on it have separate limits. */
@@ -449,6 +432,9 @@ create_segment (TpsSegmentRegistry *registry, Opening *opening, GError **error)
 static Entry *
 create_entry (TpsSegmentRegistry *registry, Opening *opening, GError **error)
 {
+  /* Ids are unique in the process, so the id of a closed segment, or of a segment of another
+   * connection, is unknown. */
+  static atomic_llong last_id;
   g_autoptr (TpsSegmentCharge) charge = NULL;
   Entry *entry;
   TpsSegment *segment;
@@ -459,7 +445,12 @@ create_entry (TpsSegmentRegistry *registry, Opening *opening, GError **error)
   segment = create_segment (registry, opening, error);
   if (segment == NULL)
     return NULL;
-  entry = entry_new (g_steal_pointer (&charge), segment);
+  entry = g_new0 (Entry, 1);
+  tps_refcount_init (&entry->refcount);
+  entry->id = (gint64) atomic_fetch_add_explicit (&last_id, 1, memory_order_relaxed) + 1;
+  entry->segment = segment;
+  entry->charge = g_steal_pointer (&charge);
+  entry->state = segment->use == TPS_SEGMENT_ANSWERS ? STATE_FREE : STATE_REQUESTS;
   entry->takes_lookups = opening->takes_lookups;
   if (opening->common != NULL)
     entry->common = tps_common_segment_ref (opening->common);

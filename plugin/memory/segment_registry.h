@@ -37,7 +37,6 @@ typedef struct
  * the descriptor has been sent. Reference-counted. unref() does not block. Thread: any. */
 typedef struct TpsSegmentCharge TpsSegmentCharge;
 
-/* Take and release a reference. */
 TpsSegmentCharge *tps_segment_charge_ref (TpsSegmentCharge *charge);
 void tps_segment_charge_unref (TpsSegmentCharge *charge);
 
@@ -53,19 +52,15 @@ void tps_segment_registry_unref (TpsSegmentRegistry *registry);
  * that a call still reads stays mapped until the call releases it. */
 void tps_segment_registry_shut_down (TpsSegmentRegistry *registry);
 
-/* Returns TRUE if a segment is open; a snapshot. */
+/* Return whether a segment is open (a snapshot), the limit on the bytes of segments in host memory,
+ * and the bytes of segments of all kinds that are charged now. */
 gboolean tps_segment_registry_has_segments (TpsSegmentRegistry *registry);
-
-/* Returns the limit on the bytes of the connection's segments in host memory. */
 gsize tps_segment_registry_get_max_bytes (const TpsSegmentRegistry *registry);
-
-/* Returns the bytes of the segments of all kinds that are charged now. */
 gsize tps_segment_registry_get_bytes (const TpsSegmentRegistry *registry);
 
-/* Returns the device of segments of kind CUDA_IPC, borrowed; NULL = there are no such segments. */
+/* Return the device of segments of kind CUDA_IPC (borrowed; NULL = there are no such segments), and
+ * whether these are opened for lookups only. */
 TpsDevice *tps_segment_registry_get_device (const TpsSegmentRegistry *registry);
-
-/* Returns TRUE if segments of kind CUDA_IPC are opened for lookups only. */
 gboolean tps_segment_registry_is_for_lookups_only (const TpsSegmentRegistry *registry);
 
 /* Opens a segment of `n_bytes`, rounded up, and sets `id` and `size` for the reply. COMMON_ANSWERS
