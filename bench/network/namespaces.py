@@ -88,7 +88,6 @@ class Network:
         """Removes all namespaces."""
         with without_signals():
             while self._namespaces:
-                # The command fails with a message if a signal came before the namespace existed.
                 subprocess.run(["ip", "netns", "del", self._namespaces.pop()],
                                start_new_session=True, check=False)
         atexit.unregister(self.close)
@@ -104,13 +103,10 @@ class Network:
     def add_host(self, name):
         """A namespace with nothing but its loopback; returns its full name."""
         namespace = self._prefix + name
-        # Recorded before the namespace exists, so a signal in between leaves no namespace.
-        self._namespaces.append(namespace)
-        try:
+        # A signal while the command starts would leave it running behind close().
+        with without_signals():
             subprocess.run(["ip", "netns", "add", namespace], check=True)
-        except subprocess.CalledProcessError:
-            self._namespaces.pop()
-            raise
+            self._namespaces.append(namespace)
         self.ip(namespace, "link set lo up")
         return namespace
 

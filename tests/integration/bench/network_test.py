@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import unittest
+from unittest import mock
 
 import junit
 import launcher
@@ -87,6 +88,22 @@ class Network(unittest.TestCase):
             _, errors = run.communicate(timeout=launcher.WAIT_S)
             self.assertEqual(run.returncode, 130, errors)
             self.assertEqual(list_namespaces(run.pid), [])
+
+    def test_an_interrupt_while_a_namespace_is_made(self):
+        late = []
+
+        def start_late(argv, **_):
+            late.append(subprocess.Popen(["sh", "-c", 'read _; exec "$@"', "sh", *argv],
+                                         stdin=subprocess.PIPE))
+            os.kill(os.getpid(), signal.SIGINT)
+            late[0].communicate(b"\n")
+
+        with self.assertRaises(KeyboardInterrupt), namespaces.Network() as network:
+            with mock.patch.object(namespaces.subprocess, "run", start_late):
+                network.add_host("host")
+        if late[0].poll() is None:
+            late[0].communicate(b"\n")
+        self.assertEqual(list_namespaces(os.getpid()), [])
 
     def test_a_killed_run_is_cleaned_up_by_the_next(self):
         run = self.start("--smoke", "--steps=32", "--rates=1mbit")
