@@ -338,6 +338,16 @@ def spec(name):
                      optimizer=Optimizer(OptimizerKind.SGD, 0.1))
 
 
+def create_when_live(wire, name):
+    """Creates a table, after a server that has just started has read its data directory."""
+    while True:
+        try:
+            return wire.of(EmbeddingTable).create_table(spec(name))
+        except ServiceError as failure:
+            if failure.code != ErrorCode.UNAVAILABLE:
+                raise
+
+
 class Tables(AccessTest):
     """Every way to a table, for a principal that may use only the tables "mine.*"."""
 
@@ -385,7 +395,7 @@ class Tables(AccessTest):
         with self.server("--data-dir=" + self.path("data")) as server:
             with self.wire(server, "owner") as wire:
                 for name in ("yours.1", "mine.1"):
-                    wire.of(EmbeddingTable).create_table(spec(name))
+                    create_when_live(wire, name)
             with self.wire(server, "trainer") as wire:
                 there, not_there = self.calls(wire, "yours.1"), self.calls(wire, "yours.2")
                 for method in there:
@@ -416,7 +426,7 @@ class Tables(AccessTest):
     def test_totals_are_for_those_who_may_read_all_tables(self):
         with self.server("--data-dir=" + self.path("data")) as server:
             with self.wire(server, "owner") as wire:
-                wire.of(EmbeddingTable).create_table(spec("yours.1"))
+                create_when_live(wire, "yours.1")
                 info, snapshot = wire.of(Node).describe(), wire.of(Durability).snapshot(False)
                 self.assertGreater(info.table_bytes, 0)
                 self.assertGreater(info.durability.bytes, 0)
