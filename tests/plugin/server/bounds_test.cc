@@ -196,18 +196,6 @@ TEST_F (BoundsTest, RefusesBodiesThatFindNoRoom)
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_)), 0u);
 }
 
-// Such a call will never fit. If the client were told to retry, it would retry forever.
-TEST_F (BoundsTest, NamesTheLimitForACallThatNeverFits)
-{
-  RawClient client (tcp_);
-  Message refused = client.Call ("Test:take", BinaryField (5 << 20), 1);
-  EXPECT_EQ (ErrorCode (refused), 7);
-  EXPECT_EQ (RetryAfterMs (refused), -1);
-  EXPECT_THAT (ErrorText (refused), testing::HasSubstr ("--max-pending-mib"));
-  EXPECT_THAT (ErrorText (refused), testing::HasSubstr (std::to_string (4 << 20)));
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_)), 0u);
-}
-
 TEST_F (BoundsTest, CountsAllTensorsOfACall)
 {
   RawClient client (tcp_);
