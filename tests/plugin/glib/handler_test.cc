@@ -166,19 +166,4 @@ TEST_F (Handler, SubclassOverridesAndWrapsMethods)
   g_object_unref (server);
 }
 
-TEST (ServiceError, KeepsCodeMessageAndTimeToWait)
-{
-  g_autoptr (GError) error = g_error_new_literal (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "full");
-  g_autoptr (GError) back = nullptr;
-  TpsWireServiceError *failure;
-
-  tps_error_set_retry_after_ms (error, 250);
-  failure = tps_service_error_to_wire (error);
-  back = tps_service_error_from_wire (failure);
-  EXPECT_TRUE (g_error_matches (back, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
-  EXPECT_STREQ (back->message, "full");
-  EXPECT_EQ (tps_error_get_retry_after_ms (back), 250);
-  g_object_unref (failure);
-}
-
 } // namespace
