@@ -5,19 +5,12 @@
 #include <gtest/gtest.h>
 #include <thriftps/plugin.h>
 
-#include <cmath>
 #include <cstring>
 #include <string>
 
 #include "plugin/glib/wire_values.h"
-#include "plugin/wire/wire_embedding_table.h"
 #include "plugin/wire/wire_tensor.h"
 #include "runtime/base/error.h"
-#include "runtime/embedding/table_spec.h"
-
-G_BEGIN_DECLS
-#include "tps_wire_embedding_table_types.h"
-G_END_DECLS
 
 namespace {
 
@@ -29,10 +22,8 @@ protected:
   SetUpTestSuite ()
   {
     const TpsGetType types[] = {
-      tps_wire_gradient_get_type,      tps_wire_initializer_get_type,
-      tps_wire_optimizer_get_type,     tps_wire_push_id_get_type,
-      tps_wire_service_error_get_type, tps_wire_shared_slice_get_type,
-      tps_wire_sparse_tensor_get_type, tps_wire_table_spec_get_type,
+      tps_wire_gradient_get_type,     tps_wire_service_error_get_type,
+      tps_wire_shared_slice_get_type, tps_wire_sparse_tensor_get_type,
       tps_wire_tensor_get_type,
     };
     tps_register_types (types, G_N_ELEMENTS (types));
@@ -159,88 +150,6 @@ TEST_F (WireValues, SparseGradientKeepsItsRows)
     }
   EXPECT_EQ (back.weight, 3);
   EXPECT_EQ (rows.weight, 1);
-  g_object_unref (wire);
-}
-
-/* Converts an object that must be refused. Returns the error message. */
-std::string
-RefuseGradient (const TpsWireGradient *wire)
-{
-  g_auto (TpsGradient) gradient = {};
-  g_autoptr (GError) error = nullptr;
-
-  EXPECT_FALSE (tps_struct_from_wire (&tps_gradient_struct, wire, "gradient", &gradient, &error));
-  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
-  return error != nullptr ? error->message : "";
-}
-
-TEST_F (WireValues, GradientThatIsWrongIsNamed)
-{
-  g_auto (TpsGradient) gradient = {};
-
-  MakeSparse (&gradient);
-  auto *wire = static_cast<TpsWireGradient *> (
-      ToWire (&tps_gradient_struct, &gradient, TPS_WIRE_TYPE_GRADIENT));
-  g_array_index (wire->sparse->shape, gint64, 1) = 3;
-  EXPECT_EQ (RefuseGradient (wire),
-             "gradient.sparse has values FLOAT32 [2, 2], shape [9, 3] needs [nnz, 3]");
-  g_array_set_size (wire->sparse->shape, 1);
-  EXPECT_EQ (RefuseGradient (wire),
-             "gradient.sparse.shape is not of the form [rows, dim], both >= 0");
-  g_byte_array_set_size (wire->sparse->values->data, 3);
-  EXPECT_EQ (RefuseGradient (wire),
-             "gradient.sparse.values.data has 3 bytes, FLOAT32 [2, 2] needs 16");
-  g_byte_array_set_size (wire->sparse->values->data, 16);
-  const gint64 dim = 2;
-  g_array_append_val (wire->sparse->shape, dim);
-  g_object_set (wire, "dense", wire->sparse->values, nullptr);
-  EXPECT_EQ (RefuseGradient (wire), "gradient is both dense and sparse, expected one of them");
-  g_object_unref (wire);
-}
-
-/* ---- push ids, optimizers, tables ------------------------------------------------------------ */
-
-TEST_F (WireValues, OptimizerKeepsTheFieldsThatAreSet)
-{
-  TpsOptimizerSpec spec = tps_optimizer_spec (TPS_OPTIMIZER_ADAM, 0.125);
-  TpsOptimizerSpec back = {};
-  g_autoptr (GError) error = nullptr;
-
-  spec.beta1 = 0.75;
-  auto *wire = static_cast<TpsWireOptimizer *> (
-      ToWire (&tps_optimizer_struct, &spec, TPS_WIRE_TYPE_OPTIMIZER));
-  EXPECT_TRUE (wire->__isset_beta1);
-  EXPECT_FALSE (wire->__isset_beta2);
-  ASSERT_TRUE (tps_struct_from_wire (&tps_optimizer_struct, wire, "optimizer", &back, &error))
-      << error->message;
-  EXPECT_EQ (back.kind, TPS_OPTIMIZER_ADAM);
-  EXPECT_EQ (back.learning_rate, 0.125);
-  EXPECT_EQ (back.beta1, 0.75);
-  EXPECT_TRUE (std::isnan (back.beta2));
-  g_object_set (wire, "epsilon", HUGE_VAL, nullptr);
-  EXPECT_FALSE (tps_struct_from_wire (&tps_optimizer_struct, wire, "optimizer", &back, &error));
-  ASSERT_NE (error, nullptr);
-  EXPECT_EQ (std::string (error->message).find ("optimizer.epsilon"), 0u) << error->message;
-  g_object_unref (wire);
-}
-
-TEST_F (WireValues, TableSpecComesBack)
-{
-  g_auto (TpsTableSpec) spec;
-  g_auto (TpsTableSpec) back = {};
-  g_autoptr (GError) error = nullptr;
-
-  tps_table_spec_init (&spec, "users", 100, 8);
-  spec.optimizer = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 0.5);
-  auto *wire = static_cast<TpsWireTableSpec *> (
-      ToWire (&tps_table_spec_struct, &spec, TPS_WIRE_TYPE_TABLE_SPEC));
-  EXPECT_STREQ (wire->name, "users");
-  ASSERT_TRUE (tps_struct_from_wire (&tps_table_spec_struct, wire, "spec", &back, &error))
-      << error->message;
-  EXPECT_STREQ (back.name, "users");
-  EXPECT_EQ (back.shard.rows, 100);
-  EXPECT_EQ (back.dim, 8);
-  EXPECT_EQ (back.optimizer.learning_rate, 0.5);
   g_object_unref (wire);
 }
 
