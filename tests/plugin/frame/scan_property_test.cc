@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* For any message, the writer's bytes must be those of Apache Thrift's C++ library, and the scanner's
- * result must not depend on the division of the bytes into chunks. */
+/* For any message, the writer's bytes must be those of Apache Thrift's C++ library, and the
+ * scanner's result must not depend on the division of the bytes into chunks. */
 
 #include "plugin/frame/scan.h"
 

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Buckets that are sent in pieces: the failure of one piece must fail its bucket. That the bits are
- * those of whole buckets is tested with servers (tests/integration/bench, tests/integration/pieces). */
+/* Buckets that are sent in pieces: the failure of one piece must fail its bucket. Tests with servers
+ * check that the bits are those of whole buckets
+ * (tests/integration/pieces and bench). */
 
 #include <algorithm>
 #include <gmock/gmock.h>
