@@ -1,8 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Buckets that are sent in pieces: the failure of one piece must fail its bucket. Tests with servers
- * check that the bits are those of whole buckets
- * (tests/integration/pieces and bench). */
+/* Buckets that are sent in pieces: the failure of one piece must fail its bucket. The tests
+ * integration/pieces and integration/bench check that the bits are those of whole buckets. */
 
 #include <algorithm>
 #include <gmock/gmock.h>
