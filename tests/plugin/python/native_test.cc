@@ -244,26 +244,6 @@ TEST_F (NativeTest, AnAnswerOutlivesTheClient)
   EXPECT_EQ (call.Floats (), ones);
 }
 
-TEST_F (NativeTest, Models)
-{
-  const gchar *names[] = { "w", "b" };
-  std::vector<float> w (6, 1.0f), b (2, 0.0f);
-  TpsTensorView parameters[] = { View (w, 2), View (b, 1) };
-  TpsOptimizerSpec optimizer = Sgd ();
-
-  EXPECT_EQ (Call (tps_python_get_model (client_, kTimeoutNs)).Wait ().code, TPS_ERROR_NOT_FOUND);
-  EXPECT_EQ (Call (tps_python_init_model (client_, names, parameters, 2, &optimizer, kTimeoutNs))
-                 .Wait ()
-                 .code,
-             0);
-  Call update (tps_python_update_and_fetch_model (client_, 0, parameters, 2, "native-test", 1, 1,
-                                                  kTimeoutNs));
-  EXPECT_EQ (update.Wait ().number, 2);
-  EXPECT_STREQ (update.Wait ().names[1], "b");
-  EXPECT_EQ (update.Floats (0), std::vector<float> (6, 0.0f));
-  EXPECT_EQ (Call (tps_python_reset_state (client_, kTimeoutNs)).Wait ().code, 0);
-}
-
 // Python reads 1e999 as infinity. Null would become None, which a caller cannot compare with a
 // number.
 TEST (Json, KeepsInfinities)

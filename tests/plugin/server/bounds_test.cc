@@ -284,16 +284,5 @@ TEST_F (BoundsTest, AnswersAClientThatReadsLate)
     }
 }
 
-TEST_F (PatienceTest, ClosesAMessageThatDoesNotGoOn)
-{
-  std::string half = MessageBytes ({}, "Test:take", 1, BinaryField (3 << 20)).substr (0, 100000);
-  RawClient stalled (tcp_);
-  ASSERT_TRUE (stalled.SendBytes (half));
-  EXPECT_TRUE (stalled.IsClosedByPeer ());
-  while (tps_server_get_n_connections (server_) > 0)
-    std::this_thread::yield ();
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_)), 0u);
-}
-
 } // namespace
 } // namespace thriftps_test
