@@ -112,7 +112,7 @@ protected:
   }
 
   gint32
-  Create (const char *name, const char *place = nullptr)
+  Create (const char *name)
   {
     TpsRemoteTable table = {};
 
@@ -122,7 +122,6 @@ protected:
     table.dtype = TPS_DTYPE_FLOAT32;
     table.initializer = { TPS_INITIALIZER_ZEROS, NAN, NAN, NAN, NAN, 0 };
     table.optimizer = Sgd ();
-    table.place = place;
     Call call (tps_python_tables_create (tables_, &table, kTimeoutNs));
     return call.Wait ().code;
   }
@@ -151,20 +150,6 @@ TEST_F (NativeTest, RowsAndBags)
                HasSubstr ("\"name\":\"t\",\"rows\":100,\"dim\":4"));
   EXPECT_EQ (Call (tps_python_tables_drop (tables_, "t", kTimeoutNs)).Wait ().code, 0);
   EXPECT_EQ (Call (tps_python_tables_discover (tables_, kTimeoutNs)).Wait ().code, 0);
-}
-
-TEST_F (NativeTest, ErrorsHaveCodesAndMessages)
-{
-  std::vector<gint64> ids { kRows };
-  TpsTensorView indices = View (ids);
-
-  ASSERT_EQ (Create ("t"), 0);
-  Call call (tps_python_tables_lookup_rows (tables_, "t", &indices, kTimeoutNs));
-  EXPECT_EQ (call.Wait ().code, TPS_ERROR_INVALID_ARGUMENT);
-  EXPECT_THAT (call.Wait ().message, HasSubstr ("100"));
-  EXPECT_EQ (call.Wait ().retry_after_ms, -1);
-  EXPECT_EQ (call.Wait ().n_tensors, 0u);
-  EXPECT_EQ (Create ("place", "a moon"), TPS_ERROR_INVALID_ARGUMENT);
 }
 
 TEST_F (NativeTest, TokensOfEndedCalls)
