@@ -24,11 +24,11 @@ tps_kept_versions_clear (TpsKeptVersions *versions)
 }
 
 static TpsKeptVersion *
-find (TpsKeptVersions *versions, gint64 version)
+find (const TpsKeptVersions *versions, gint64 version)
 {
   for (guint i = 0; i < versions->n_kept; i++)
     if (versions->kept[i].model->version == version)
-      return &versions->kept[i];
+      return (TpsKeptVersion *) (guintptr) &versions->kept[i];
   return NULL;
 }
 
@@ -81,10 +81,9 @@ tps_kept_versions_reset (TpsKeptVersions *versions, guint n_trainers, GPtrArray 
 TpsModelVersion *
 tps_kept_versions_find (const TpsKeptVersions *versions, gint64 version)
 {
-  for (guint i = 0; i < versions->n_kept; i++)
-    if (versions->kept[i].model->version == version)
-      return versions->kept[i].model;
-  return NULL;
+  const TpsKeptVersion *kept = find (versions, version);
+
+  return kept != NULL ? kept->model : NULL;
 }
 
 static gint
@@ -135,8 +134,8 @@ tps_model_capture_take (TpsModelCapture *capture, TpsTrainedModel *model,
   tps_trained_model_get_state (model, &n_floats);
   if (spare == NULL || tps_buffer_get_size (spare) < n_floats * sizeof (gfloat))
     return FALSE;
-  capture->optimizer = *&model->optimizer;
-  capture->beginning = *&model->beginning;
+  capture->optimizer = model->optimizer;
+  capture->beginning = model->beginning;
   for (guint i = 0; i < kept->n_kept; i++)
     add_version (capture, kept->kept[i].model);
   add_version (capture, model->newest);

@@ -132,7 +132,7 @@ tps_snapshot_folder_delete (TpsDisk *disk, const gchar *folder, const gchar *nam
 }
 
 gboolean
-tps_snapshot_folder_delete_incomplete (TpsDisk *disk, const gchar *folder, GError **error)
+tps_snapshot_delete_incomplete (TpsDisk *disk, const gchar *folder, GError **error)
 {
   g_auto (GStrv) names = list (disk, folder, FALSE, error);
   gboolean ok = names != NULL;
