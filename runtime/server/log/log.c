@@ -222,7 +222,7 @@ tps_log_may_append (TpsLog *log, gsize n_bytes, GError **error)
 gboolean
 tps_log_is_short (TpsLog *log)
 {
-  return tps_log_writer_may_refuse (&log->writer);
+  return __atomic_load_n (&log->writer.may_refuse, __ATOMIC_ACQUIRE);
 }
 
 void
@@ -245,7 +245,8 @@ tps_log_flush (TpsLog *log, TpsLogDone done, gpointer user_data)
 void
 tps_log_end_intervals (TpsLog *log)
 {
-  tps_log_writer_end_intervals (&log->writer);
+  TPS_LOCK_SCOPE (&log->writer.lock);
+  log->writer.ends_intervals = TRUE;
 }
 
 /* ---- state ----------------------------------------------------------------------------------- */
@@ -400,7 +401,7 @@ start (TpsLogCursor *cursor, GError **error)
   guint64 number = tps_log_scan_find (infos, cursor->lsn);
 
   if (number != 0)
-    return tps_log_scan_start (&cursor->scan, number, cursor->lsn, error);
+    return tps_log_scan_start (&cursor->scan, number, TPS_LOG_FIRST_GROUP, cursor->lsn, error);
   return tps_fail (error, TPS_ERROR_NOT_FOUND,
                    "LSN %" G_GINT64_FORMAT
                    " is not kept any more; the first one is %" G_GINT64_FORMAT,
