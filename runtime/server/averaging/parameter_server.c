@@ -165,7 +165,7 @@ finish_job (TpsParameterServer *server, TpsAveragingJob *job, gint64 start_ns,
 
   process_average (server, job);
   elapsed_ns = tps_clock_now_ns () - start_ns;
-  tps_averaging_output_init (output);
+  *output = (TpsAveragingOutput) { 0 };
   TPS_LOCK_SCOPE (&server->shell.lock);
   tps_averaging_job_done (server->averaging, job, output);
   if (output->has_completed)
@@ -279,9 +279,8 @@ static void
 expire (gpointer user_data)
 {
   TpsParameterServer *server = user_data;
-  TpsAveragingOutput output;
+  TpsAveragingOutput output = { 0 };
 
-  tps_averaging_output_init (&output);
   tps_mutex_lock (&server->shell.lock);
   tps_averaging_expire (server->averaging, tps_clock_now_ns (), &output);
   after_step (server, &output);
@@ -303,9 +302,8 @@ take_part (Call *call)
 {
   TpsParameterServer *server = call->server;
   gboolean is_shut_down;
-  TpsAveragingOutput output;
+  TpsAveragingOutput output = { 0 };
 
-  tps_averaging_output_init (&output);
   tps_mutex_lock (&server->shell.lock);
   is_shut_down = server->shell.is_shut_down;
   if (!is_shut_down)
@@ -468,9 +466,8 @@ tps_parameter_server_reset_state (TpsParameterServer *server)
 {
   g_autoptr (GError)
       error = g_error_new (TPS_ERROR, TPS_ERROR_ABORTED, "the parameter server's state was reset");
-  TpsAveragingOutput output;
+  TpsAveragingOutput output = { 0 };
 
-  tps_averaging_output_init (&output);
   tps_mutex_lock (&server->shell.lock);
   if (!server->shell.is_shut_down)
     {
@@ -489,9 +486,8 @@ tps_parameter_server_shut_down (TpsParameterServer *server)
 {
   g_autoptr (GError)
       error = g_error_new (TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the parameter server is shut down");
-  TpsAveragingOutput output;
+  TpsAveragingOutput output = { 0 };
 
-  tps_averaging_output_init (&output);
   tps_mutex_lock (&server->shell.lock);
   tps_averaging_end_all (server->averaging, error, &output);
   tps_shell_shut_down (&server->shell);
