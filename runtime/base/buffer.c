@@ -497,12 +497,6 @@ tps_buffer_charge (TpsBuffer *buffer, gsize n_bytes, GError **error)
   return TRUE;
 }
 
-TpsBuffer *
-tps_buffer_pool_try_get (TpsBufferPool *pool, gsize n_bytes)
-{
-  return tps_buffer_pool_get (pool, n_bytes, NULL);
-}
-
 gsize
 tps_buffer_pool_get_n_bytes_out (TpsBufferPool *pool)
 {
@@ -535,7 +529,7 @@ TpsBuffer *
 tps_buffer_new (gsize n_bytes)
 {
   TpsBufferPool *pool = tps_buffer_pool_get_default ();
-  TpsBuffer *buffer = tps_buffer_pool_try_get (pool, n_bytes);
+  TpsBuffer *buffer = tps_buffer_pool_get (pool, n_bytes, NULL);
   guint size_class = class_of (n_bytes);
 
   if (buffer != NULL)
