@@ -151,32 +151,18 @@ tps_budgets_or_none (const TpsBudgets *budgets)
   return budgets != NULL ? budgets : &none;
 }
 
-static const TpsFamily memory_limit = {
-  .name = "memory_limit_bytes",
-  .help = "The most that a budget can hold: the smallest limit of the budget and its parents.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "budget" },
-};
-
-static const TpsFamily memory_held = {
-  .name = "memory_held_bytes",
-  .help = "Bytes that are charged to a budget.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "budget" },
-};
-
-static const TpsFamily memory_peak = {
-  .name = "memory_peak_bytes",
-  .help = "The most that was ever charged to a budget.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "budget" },
-};
-
-static const TpsFamily memory_refused = {
-  .name = "memory_refused_total",
-  .help = "Charges that a budget refused, because it was full.",
-  .labels = { "budget" },
-};
+static const TpsFamily memory_limit = TPS_FAMILY (
+    GAUGE, "memory_limit_bytes",
+    "The most that a budget can hold: the smallest limit of the budget and its parents.",
+    .labels = { "budget" });
+static const TpsFamily memory_held = TPS_FAMILY (
+    GAUGE, "memory_held_bytes", "Bytes that are charged to a budget.", .labels = { "budget" });
+static const TpsFamily memory_peak = TPS_FAMILY (GAUGE, "memory_peak_bytes",
+                                                 "The most that was ever charged to a budget.",
+                                                 .labels = { "budget" });
+static const TpsFamily memory_refused = TPS_FAMILY (
+    COUNTER, "memory_refused_total", "Charges that a budget refused, because it was full.",
+    .labels = { "budget" });
 
 /* Adds the numbers of one budget. Budgets with the same name share one sample, which has their
  * sum. */

@@ -89,86 +89,43 @@ struct TpsDurable
   GError *error; /* of the recovery, guarded by the lock */
 };
 
-static const TpsFamily phase_family = {
-  .name = "durability_phase",
-  .help = "1 for the phase that the data directory is in, 0 for the others.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "phase" },
-};
-
-static const TpsFamily admitted_lsn_family = {
-  .name = "log_admitted_lsn",
-  .help = "LSN of the last admitted command; during recovery, of the last command that recovery "
-          "will apply.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily durable_lsn_family = {
-  .name = "log_durable_lsn",
-  .help =
-      "LSN of the last command that is on the disk; during recovery, of the last command that has "
-      "been applied.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily written_bytes_family = {
-  .name = "log_written_bytes_total",
-  .help = "Bytes of the log that were written since the start.",
-};
-
-static const TpsFamily log_segments_family = {
-  .name = "log_segments",
-  .help = "Segments of the log that hold records.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily log_segment_bytes_family = {
-  .name = "log_segment_bytes",
-  .help = "Bytes of the segments that hold records, not counting reserved room.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily recovery_bytes_family = {
-  .name = "recovery_remaining_bytes",
-  .help = "Bytes of the snapshot and the log that recovery has yet to read.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily written_snapshots_family = {
-  .name = "snapshots_written_total",
-  .help = "Snapshots that were completed.",
-};
-
-static const TpsFamily failed_snapshots_family = {
-  .name = "snapshots_failed_total",
-  .help = "Snapshots that could not be completed.",
-};
-
-static const TpsFamily snapshot_lsn_family = {
-  .name = "snapshot_lsn",
-  .help = "LSN after which the log is applied to the newest snapshot; 0 if there is none.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily snapshot_bytes_family = {
-  .name = "snapshot_bytes",
-  .help = "Bytes of the files of the newest snapshot.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily snapshot_time_family = {
-  .name = "snapshot_timestamp_seconds",
-  .help = "Time at which this process last completed a snapshot, in seconds since 1970; 0 if none.",
-  .kind = TPS_FAMILY_GAUGE,
-  .n_decimals = 6,
-};
-
-static const TpsFamily snapshot_duration_family = {
-  .name = "snapshot_duration_seconds",
-  .help = "Duration of the newest snapshot that this process completed.",
-  .kind = TPS_FAMILY_GAUGE,
-  .n_decimals = 9,
-};
+static const TpsFamily phase_family = TPS_FAMILY (
+    GAUGE, "durability_phase", "1 for the phase that the data directory is in, 0 for the others.",
+    .labels = { "phase" });
+static const TpsFamily admitted_lsn_family = TPS_FAMILY (
+    GAUGE, "log_admitted_lsn",
+    "LSN of the last admitted command; during recovery, of the last command that recovery "
+    "will apply.");
+static const TpsFamily durable_lsn_family = TPS_FAMILY (
+    GAUGE, "log_durable_lsn",
+    "LSN of the last command that is on the disk; during recovery, of the last command that has "
+    "been applied.");
+static const TpsFamily written_bytes_family = TPS_FAMILY (
+    COUNTER, "log_written_bytes_total", "Bytes of the log that were written since the start.");
+static const TpsFamily log_segments_family = TPS_FAMILY (GAUGE, "log_segments",
+                                                         "Segments of the log that hold records.");
+static const TpsFamily log_segment_bytes_family = TPS_FAMILY (
+    GAUGE, "log_segment_bytes",
+    "Bytes of the segments that hold records, not counting reserved room.");
+static const TpsFamily recovery_bytes_family = TPS_FAMILY (
+    GAUGE, "recovery_remaining_bytes",
+    "Bytes of the snapshot and the log that recovery has yet to read.");
+static const TpsFamily written_snapshots_family = TPS_FAMILY (COUNTER, "snapshots_written_total",
+                                                              "Snapshots that were completed.");
+static const TpsFamily failed_snapshots_family = TPS_FAMILY (
+    COUNTER, "snapshots_failed_total", "Snapshots that could not be completed.");
+static const TpsFamily snapshot_lsn_family = TPS_FAMILY (
+    GAUGE, "snapshot_lsn",
+    "LSN after which the log is applied to the newest snapshot; 0 if there is none.");
+static const TpsFamily snapshot_bytes_family = TPS_FAMILY (
+    GAUGE, "snapshot_bytes", "Bytes of the files of the newest snapshot.");
+static const TpsFamily snapshot_time_family = TPS_FAMILY (
+    GAUGE, "snapshot_timestamp_seconds",
+    "Time at which this process last completed a snapshot, in seconds since 1970; 0 if none.",
+    .n_decimals = 6);
+static const TpsFamily snapshot_duration_family = TPS_FAMILY (
+    GAUGE, "snapshot_duration_seconds",
+    "Duration of the newest snapshot that this process completed.", .n_decimals = 9);
 
 static TpsTraceEvent phase_changed = TPS_TRACE_EVENT ("durability_changed", TPS_TRACE_WARNING);
 static TpsTraceEvent snapshot_written = TPS_TRACE_EVENT ("snapshot_written", TPS_TRACE_INFO);

@@ -178,49 +178,28 @@ tps_quotas_list (TpsQuotas *quotas)
 
 /* ---- metrics --------------------------------------------------------------------------------- */
 
-static const TpsFamily refused = {
-  .name = "tenant_refused_total",
-  .help = "Calls and tables that were refused because their tenant was at a limit.",
-  .labels = { "tenant", "limit" },
-  .max_series = TPS_FAMILY_MAX_SERIES * TPS_N_QUOTAS,
-};
-
-static const TpsFamily throttled = {
-  .name = "tenant_throttled_seconds_total",
-  .help = "Sum of the retry delays of refused calls.",
-  .labels = { "tenant" },
-  .n_decimals = 3,
-};
-
-static const TpsFamily limits = {
-  .name = "tenant_limit",
-  .help = "Limits of tenants, if set: calls, rows or bytes per second; calls in flight; bytes.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "tenant", "limit" },
-  .max_series = TPS_FAMILY_MAX_SERIES * TPS_N_QUOTAS,
-};
-
-static const TpsFamily levels = {
-  .name = "tenant_tokens",
-  .help = "The part of a limit that a tenant may still use at once; negative while it is in debt.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "tenant", "limit" },
-  .max_series = TPS_FAMILY_MAX_SERIES * TPS_N_RATES,
-};
-
-static const TpsFamily in_flight = {
-  .name = "tenant_calls_in_flight",
-  .help = "Calls of a tenant that have been admitted and not been answered.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "tenant" },
-};
-
-static const TpsFamily table_bytes = {
-  .name = "tenant_table_bytes",
-  .help = "Memory of the tables that a tenant has created, in the host and on devices.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "tenant" },
-};
+static const TpsFamily refused = TPS_FAMILY (
+    COUNTER, "tenant_refused_total",
+    "Calls and tables that were refused because their tenant was at a limit.",
+    .labels = { "tenant", "limit" }, .max_series = TPS_FAMILY_MAX_SERIES * TPS_N_QUOTAS);
+static const TpsFamily throttled = TPS_FAMILY (COUNTER, "tenant_throttled_seconds_total",
+                                               "Sum of the retry delays of refused calls.",
+                                               .labels = { "tenant" }, .n_decimals = 3);
+static const TpsFamily limits = TPS_FAMILY (
+    GAUGE, "tenant_limit",
+    "Limits of tenants, if set: calls, rows or bytes per second; calls in flight; bytes.",
+    .labels = { "tenant", "limit" }, .max_series = TPS_FAMILY_MAX_SERIES * TPS_N_QUOTAS);
+static const TpsFamily levels = TPS_FAMILY (
+    GAUGE, "tenant_tokens",
+    "The part of a limit that a tenant may still use at once; negative while it is in debt.",
+    .labels = { "tenant", "limit" }, .max_series = TPS_FAMILY_MAX_SERIES * TPS_N_RATES);
+static const TpsFamily in_flight = TPS_FAMILY (
+    GAUGE, "tenant_calls_in_flight",
+    "Calls of a tenant that have been admitted and not been answered.", .labels = { "tenant" });
+static const TpsFamily table_bytes = TPS_FAMILY (
+    GAUGE, "tenant_table_bytes",
+    "Memory of the tables that a tenant has created, in the host and on devices.",
+    .labels = { "tenant" });
 
 static guint64
 get_limit (const TpsTenantLimits *said, TpsQuotaKind kind)

@@ -407,8 +407,8 @@ tps_table_store_end_import (TpsTableStore *store, const gchar *name, TpsTable *t
     trace_created (&table->spec);
 }
 
-gsize
-tps_table_store_get_default_max_bytes (void)
+static gsize
+get_default_max_bytes (void)
 {
   return (gsize) (DEFAULT_SHARE * (gdouble) tps_host_memory_get_total ());
 }
@@ -428,7 +428,7 @@ lanes_free (gpointer lanes)
 static void
 make_own_budgets (TpsTableStore *store, const TpsTableStoreOptions *options)
 {
-  gsize max_bytes = tps_table_store_get_default_max_bytes ();
+  gsize max_bytes = get_default_max_bytes ();
 
   store->budget = tps_budget_new (NULL, "tables",
                                   options->max_bytes > 0 ? options->max_bytes : max_bytes);
@@ -459,22 +459,15 @@ make_budgets (TpsTableStore *store, const TpsTableStoreOptions *options)
   store->scratch_budget = tps_budget_new (budgets->replies, "lookups and pushes", 0);
 }
 
-static void
-make_sequencer (TpsTableStore *store, const TpsTableStoreOptions *options)
-{
-  TpsSequencerOptions own = { .workers = options->workers };
-
-  store->owns_sequencer = options->sequencer == NULL;
-  store->sequencer = store->owns_sequencer ? tps_sequencer_new (&own) : options->sequencer;
-}
-
 TpsTableStore *
 tps_table_store_new (const TpsTableStoreOptions *options)
 {
   TpsTableStore *store = g_new0 (TpsTableStore, 1);
+  TpsSequencerOptions own = { .workers = options->workers };
 
   make_budgets (store, options);
-  make_sequencer (store, options);
+  store->owns_sequencer = options->sequencer == NULL;
+  store->sequencer = store->owns_sequencer ? tps_sequencer_new (&own) : options->sequencer;
   if (options->counters != NULL)
     store->counters = tps_counters_ref (options->counters);
   store->pushes = tps_push_window_new (&options->pushes);
@@ -624,14 +617,6 @@ estimate (TpsTableStore *store, const gchar *name, gsize n_rows, gsize n_outputs
   n_bytes = table != NULL ? table->row_store->estimate (table, n_rows, n_outputs) : 0;
   tps_rw_lock_unlock (&store->tables_lock);
   return n_bytes;
-}
-
-gint64
-tps_table_store_get_rows (TpsTableStore *store, const gchar *table)
-{
-  g_autoptr (TpsTable) found = find_table (store, table);
-
-  return found != NULL ? found->spec.shard.rows : 0;
 }
 
 static gsize

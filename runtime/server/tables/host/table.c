@@ -72,70 +72,44 @@ typedef struct
 } Families;
 
 static const Families of_lookups = {
-  .requests = {
-    .name = "table_lookups_total",
-    .help = "Lookups in a table; one request may hold several.",
-    .labels = { "table" },
-  },
-  .rows = {
-    .name = "table_lookup_rows_total",
-    .help = "Rows that lookups read, each as often as it was named.",
-    .labels = { "table" },
-  },
-  .bytes = {
-    .name = "table_lookup_bytes_total",
-    .help = "Bytes of the vectors and rows that lookups returned.",
-    .labels = { "table" },
-  },
-  .durations = {
-    .name = "table_lookup_duration_seconds",
-    .help = "Time from the arrival of a request to the end of its lookups, counted once for "
-            "each lookup.",
-    .kind = TPS_FAMILY_HISTOGRAM,
-    .labels = { "table" },
-    .max_series = MAX_TIMED_TABLES,
-  },
+  .requests = TPS_FAMILY (COUNTER, "table_lookups_total",
+                          "Lookups in a table; one request may hold several.",
+                          .labels = { "table" }),
+  .rows = TPS_FAMILY (COUNTER, "table_lookup_rows_total",
+                      "Rows that lookups read, each as often as it was named.",
+                      .labels = { "table" }),
+  .bytes = TPS_FAMILY (COUNTER, "table_lookup_bytes_total",
+                       "Bytes of the vectors and rows that lookups returned.",
+                       .labels = { "table" }),
+  .durations = TPS_FAMILY (
+      HISTOGRAM, "table_lookup_duration_seconds",
+      "Time from the arrival of a request to the end of its lookups, counted once for "
+      "each lookup.",
+      .labels = { "table" }, .max_series = MAX_TIMED_TABLES),
 };
 
 static const Families of_pushes = {
-  .requests = {
-    .name = "table_pushes_total",
-    .help = "Gradients and assignments that changed a table; one request may hold several.",
-    .labels = { "table" },
-  },
-  .rows = {
-    .name = "table_push_rows_total",
-    .help = "Rows that pushes changed, each as often as it was named.",
-    .labels = { "table" },
-  },
-  .bytes = {
-    .name = "table_push_bytes_total",
-    .help = "Bytes of the gradients and rows of pushes.",
-    .labels = { "table" },
-  },
-  .durations = {
-    .name = "table_push_duration_seconds",
-    .help = "Time from the arrival of a request to the end of its pushes, counted once for "
-            "each push.",
-    .kind = TPS_FAMILY_HISTOGRAM,
-    .labels = { "table" },
-    .max_series = MAX_TIMED_TABLES,
-  },
+  .requests = TPS_FAMILY (
+      COUNTER, "table_pushes_total",
+      "Gradients and assignments that changed a table; one request may hold several.",
+      .labels = { "table" }),
+  .rows = TPS_FAMILY (COUNTER, "table_push_rows_total",
+                      "Rows that pushes changed, each as often as it was named.",
+                      .labels = { "table" }),
+  .bytes = TPS_FAMILY (COUNTER, "table_push_bytes_total",
+                       "Bytes of the gradients and rows of pushes.", .labels = { "table" }),
+  .durations = TPS_FAMILY (
+      HISTOGRAM, "table_push_duration_seconds",
+      "Time from the arrival of a request to the end of its pushes, counted once for "
+      "each push.",
+      .labels = { "table" }, .max_series = MAX_TIMED_TABLES),
 };
 
-static const TpsFamily bytes = {
-  .name = "table_bytes",
-  .help = "Memory of a table: rows, optimizer state and bookkeeping.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "table" },
-};
-
-static const TpsFamily rows = {
-  .name = "table_rows",
-  .help = "Rows of a table that this server holds.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "table" },
-};
+static const TpsFamily bytes = TPS_FAMILY (
+    GAUGE, "table_bytes", "Memory of a table: rows, optimizer state and bookkeeping.",
+    .labels = { "table" });
+static const TpsFamily rows = TPS_FAMILY (
+    GAUGE, "table_rows", "Rows of a table that this server holds.", .labels = { "table" });
 
 static void
 use_numbers (Numbers *numbers, TpsCounters *counters, const Families *families, const gchar *table)
@@ -177,8 +151,8 @@ tps_table_numbers_new (TpsCounters *counters, const TpsTableSpec *spec)
 
 /* Gauges are changed by differences, because all tables beyond the limit of series share a
  * gauge. */
-void
-tps_table_numbers_free (TpsTableNumbers *numbers)
+static void
+numbers_free (TpsTableNumbers *numbers)
 {
   if (numbers == NULL)
     return;
@@ -290,7 +264,6 @@ tps_table_pace_publish (TpsTablePace *pace, const TpsTurn *turn, gint64 slot)
 #define MIN_MAPPED_BYTES ((gsize) 64 << 10)
 #define PAGE_BYTES ((gsize) 4096)
 #define HUGE_PAGE_BYTES ((gsize) 2 << 20)
-#define FILL_BYTES (256 << 10) /* of rows that one thread fills at a time */
 
 /* The charges of a table. */
 typedef struct
@@ -449,35 +422,6 @@ take_table_memory (TpsTable *table, gboolean keeps_lsns, GError **error)
                    table->spec.name, rows_bytes (table) + state_bytes (table));
 }
 
-static gsize
-rows_per_fill (const TpsTable *table)
-{
-  return MAX (1, FILL_BYTES / table->row_bytes);
-}
-
-static void
-fill_part (gpointer user_data, gsize part)
-{
-  TpsTable *table = user_data;
-  gsize begin = part * rows_per_fill (table);
-  gsize end = MIN (begin + rows_per_fill (table), (gsize) table->spec.shard.n_rows);
-
-  for (gsize slot = begin; slot < end; slot++)
-    tps_initializer_fill_row (&table->spec.initializer,
-                              tps_shard_get_row (&table->spec.shard, (gint64) slot),
-                              table->spec.dtype, table->rows + slot * table->row_bytes, table->dim);
-}
-
-static void
-fill (TpsTable *table, TpsWorkerPool *workers)
-{
-  gsize n_rows = (gsize) table->spec.shard.n_rows;
-
-  if (table->spec.initializer.kind != TPS_INITIALIZER_ZEROS)
-    tps_parallel_run (workers, (n_rows + rows_per_fill (table) - 1) / rows_per_fill (table),
-                      fill_part, table);
-}
-
 /* Returns a power of two, so that a mask selects the lock of a slot. */
 static gsize
 count_locks (gsize n_bytes, gsize bytes_per_lock, gsize min, gsize max)
@@ -505,8 +449,10 @@ overhead_of (const TpsTableSpec *spec)
   return sizeof (TpsTable) + strlen (spec->name) + OVERHEAD_BYTES;
 }
 
-gsize
-tps_table_count_bytes (const TpsTableSpec *spec, gboolean keeps_lsns)
+/* Returns the charge for a table in the host's memory: rows, state, LSNs of rows if they are kept,
+ * and the object itself. */
+static gsize
+count_bytes (const TpsTableSpec *spec, gboolean keeps_lsns)
 {
   gsize n_bytes = tps_table_spec_get_bytes (spec);
   gsize n_state = tps_optimizer_state_per_row (&spec->optimizer, (gsize) spec->dim)
@@ -604,7 +550,7 @@ table_free (TpsTable *table)
   release_memory (table->state, state_bytes (table));
   if (table->lsns != NULL)
     release_memory (table->lsns, lsns_bytes (&table->spec, TRUE));
-  tps_table_numbers_free (table->numbers);
+  numbers_free (table->numbers);
   tps_mutex_clear (&table->progress_lock);
   tps_table_spec_clear (&table->spec);
   g_aligned_free (table->presences);
@@ -616,7 +562,7 @@ table_free (TpsTable *table)
 TpsTable *
 tps_table_new (const TpsTableSpec *spec, const TpsTableOptions *options, GError **error)
 {
-  gsize n_bytes = tps_table_count_bytes (spec, options->keeps_lsns);
+  gsize n_bytes = count_bytes (spec, options->keeps_lsns);
   Charges charges;
   TpsTable *table;
 
@@ -630,8 +576,9 @@ tps_table_new (const TpsTableSpec *spec, const TpsTableOptions *options, GError 
       table_free (table);
       return NULL;
     }
-  if (!options->is_unfilled)
-    fill (table, options->workers);
+  if (!options->is_unfilled && spec->initializer.kind != TPS_INITIALIZER_ZEROS)
+    tps_table_fill_initial_rows (spec, 0, (gsize) spec->shard.n_rows, table->rows,
+                                 options->workers);
   return table;
 }
 
