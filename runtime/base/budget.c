@@ -341,19 +341,13 @@ tps_budget_release (TpsBudget *budget, gsize n_bytes)
   release_up_to (budget, NULL, n_bytes);
 }
 
-static TpsBudget *
-common_ancestor (TpsBudget *a, TpsBudget *b)
-{
-  while (a != NULL && !is_below (b, a))
-    a = a->parent;
-  return a;
-}
-
 gboolean
 tps_budget_move (TpsBudget *from, TpsBudget *to, gsize n_bytes)
 {
-  TpsBudget *common = common_ancestor (from, to);
+  TpsBudget *common = from;
 
+  while (common != NULL && !is_below (to, common))
+    common = common->parent;
   if (charge_up_to (to, common, n_bytes).budget != NULL)
     return FALSE;
   release_up_to (from, common, n_bytes);

@@ -414,16 +414,6 @@ compute_statistics (TpsMetricSummary *summary)
   summary->p99_ms = percentile (sorted, n, 99);
 }
 
-/* Adds a summary of series `index`, unless the series has no finished sample. The lock is held. */
-static void
-add_series (const Type *type, guint index, GPtrArray *summaries)
-{
-  const Series *series = type->series->pdata[index];
-
-  if (series->n_finished > 0)
-    g_ptr_array_add (summaries, copy_series (type, series));
-}
-
 /* Copies one series at a time, and releases the lock after each. Types and series are only ever
  * added, so that their indexes stay valid. The exception is tps_metrics_clear(), after which there
  * is nothing left to copy. The lock is held. */
@@ -435,7 +425,11 @@ copy_all (TpsMetrics *metrics, GPtrArray *summaries)
   for (guint i = 0; i < metrics->types->len; i++)
     for (guint j = 0; j < ((const Type *) metrics->types->pdata[i])->series->len; j++)
       {
-        add_series (metrics->types->pdata[i], j, summaries);
+        const Type *type = metrics->types->pdata[i];
+        const Series *series = type->series->pdata[j];
+
+        if (series->n_finished > 0) /* a series without a finished sample has no summary */
+          g_ptr_array_add (summaries, copy_series (type, series));
         tps_mutex_unlock (&metrics->lock);
         tps_mutex_lock (&metrics->lock);
         if (metrics->n_clears != n_clears)

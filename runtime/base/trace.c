@@ -352,15 +352,6 @@ run_writer (void *unused)
   return NULL;
 }
 
-/* Starts the writer thread if there is none. Returns FALSE if this fails. The thread lives as long
- * as the process. The queue's lock is held. */
-static gboolean
-ensure_writer (void)
-{
-  has_writer = has_writer || tps_thread_start_detached ("tps-trace", run_writer, NULL, NULL);
-  return has_writer;
-}
-
 /* Takes ownership of `queued`. Returns FALSE if it was dropped. */
 static gboolean
 push (Queued *queued)
@@ -369,7 +360,9 @@ push (Queued *queued)
 
   pthread_once (&once, init_conds);
   tps_mutex_lock (&queue_lock);
-  pushed = n_queued_bytes + queued->n_bytes <= TPS_TRACE_MAX_QUEUED_BYTES && ensure_writer ();
+  /* The writer thread lives as long as the process. */
+  has_writer = has_writer || tps_thread_start_detached ("tps-trace", run_writer, NULL, NULL);
+  pushed = has_writer && n_queued_bytes + queued->n_bytes <= TPS_TRACE_MAX_QUEUED_BYTES;
   if (pushed)
     {
       *last = queued;

@@ -519,9 +519,3 @@ tps_parameter_server_get_status (TpsParameterServer *server, TpsAveragingStatus 
   TPS_LOCK_SCOPE (&server->shell.lock);
   tps_averaging_get_status (server->averaging, tps_clock_now_ns (), status, rounds, n_max);
 }
-
-TpsMetrics *
-tps_parameter_server_get_metrics (TpsParameterServer *server)
-{
-  return server->metrics;
-}

@@ -544,17 +544,6 @@ write_needed_snapshot (TpsDurable *durable, gboolean is_incremental, GError **er
                                    durable->snapshot.lsn, error);
 }
 
-/* Deletes the remains of snapshots that a crash has left. They may occupy the room that the log
- * needs on a full disk. A failure is traced. Thread: only that of snapshots. */
-static void
-delete_incomplete (TpsDurable *durable)
-{
-  g_autoptr (GError) error = NULL;
-
-  if (!tps_snapshot_delete_incomplete (durable->disk, durable->folder->snapshots_path, &error))
-    tps_trace (&snapshot_failed, tps_field_text ("message", error->message));
-}
-
 /* Writes an automatic snapshot. No caller receives its error, so the error is traced here. */
 static gboolean
 write_due_snapshot (gpointer user_data)
@@ -755,17 +744,6 @@ read_all (TpsDurable *durable, const TpsTableSource *source, GArray *all, GError
   return TRUE;
 }
 
-/* Waits until all commands up to `lsn`, the LSN of a table's creation, have ended. Only a snapshot
- * that begins after this wait is certain to contain the table. */
-static gboolean
-wait_ended (TpsDurable *durable, gint64 lsn, GError **error)
-{
-  while (!tps_sequencer_wait_ended (durable->targets.sequencer, lsn, tps_clock_now_ns () + ASK_NS))
-    if (is_cancelled (durable))
-      return tps_fail (error, TPS_ERROR_ABORTED, "the import was cancelled");
-  return TRUE;
-}
-
 static gboolean
 admit_all (TpsDurable *durable, GArray *all, GError **error)
 {
@@ -773,9 +751,13 @@ admit_all (TpsDurable *durable, GArray *all, GError **error)
     {
       TpsTable *table = g_array_index (all, Making, i).table;
 
-      if (!tps_table_store_admit_import (durable->targets.tables, table, error)
-          || !wait_ended (durable, table->incarnation, error))
+      if (!tps_table_store_admit_import (durable->targets.tables, table, error))
         return FALSE;
+      /* Only a snapshot that begins after this wait is certain to contain the table. */
+      while (!tps_sequencer_wait_ended (durable->targets.sequencer, table->incarnation,
+                                        tps_clock_now_ns () + ASK_NS))
+        if (is_cancelled (durable))
+          return tps_fail (error, TPS_ERROR_ABORTED, "the import was cancelled");
     }
   return TRUE;
 }
@@ -1019,17 +1001,6 @@ open_state (TpsDurable *durable, const TpsDurableOptions *options, GError **erro
   return FALSE;
 }
 
-/* Restores the copy. The log does not contain its state, so a snapshot in this directory must make
- * the state durable. */
-static gboolean
-restore_copy (TpsDurable *durable, GError **error)
-{
-  TpsSnapshotOptions options = get_snapshot_options (durable);
-
-  return tps_snapshot_restore_copy (&options, durable->restore_from, error)
-         && write_needed_snapshot (durable, FALSE, error);
-}
-
 /* ---- the recovery ---------------------------------------------------------------------------- */
 
 static void
@@ -1153,8 +1124,10 @@ restore_snapshot (TpsDurable *durable, GError **error)
 {
   TpsSnapshotOptions options = get_snapshot_options (durable);
 
+  /* The log does not contain the state of the copy, so a snapshot must make it durable. */
   if (durable->restore_from != NULL)
-    return restore_copy (durable, error);
+    return tps_snapshot_restore_copy (&options, durable->restore_from, error)
+           && write_needed_snapshot (durable, FALSE, error);
   if (durable->snapshot.name[0] == '\0')
     return TRUE;
   options.progress = note_restored;
@@ -1207,7 +1180,9 @@ recover (void *user_data)
   end_recovery (durable, error);
   if (error == NULL)
     {
-      delete_incomplete (durable);
+      /* Remains of snapshots that a crash has left may occupy the room that the log needs. */
+      if (!tps_snapshot_delete_incomplete (durable->disk, durable->folder->snapshots_path, &error))
+        tps_trace (&snapshot_failed, tps_field_text ("message", error->message));
       tps_snapshot_thread_run (&durable->snapshots);
     }
   return NULL;

@@ -339,13 +339,6 @@ take_oldest (TpsLog *log, gint64 lsn, TpsSegmentInfo *oldest)
   return is_old;
 }
 
-static void
-put_back (TpsLog *log, const TpsSegmentInfo *oldest)
-{
-  TPS_LOCK_SCOPE (&log->writer.lock);
-  g_array_prepend_val (log->writer.infos, *oldest);
-}
-
 /* Removes a segment from the list before its file is cut. A reader that fails at the cut file can
  * therefore see that the records have been deleted. */
 gboolean
@@ -360,7 +353,10 @@ tps_log_delete_before (TpsLog *log, gint64 lsn, GError **error)
     {
       is_deleted = tps_log_folder_delete_segment (&log->folder, oldest.number, error);
       if (!is_deleted)
-        put_back (log, &oldest);
+        {
+          TPS_LOCK_SCOPE (&log->writer.lock);
+          g_array_prepend_val (log->writer.infos, oldest);
+        }
     }
   return is_deleted;
 }

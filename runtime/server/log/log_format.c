@@ -836,13 +836,6 @@ get_optimizer (Body *body)
   return spec;
 }
 
-static void
-get_place (Body *body, TpsTablePlace *place)
-{
-  g_strlcpy (place->device, get_text (body), sizeof place->device);
-  place->is_host_memory = (get_u8 (body) & PLACE_IS_HOST_MEMORY) != 0;
-}
-
 /* Reads the last two fields, which may be missing. */
 static void
 get_optional (Body *body, TpsTableSpec *spec)
@@ -876,7 +869,8 @@ get_create (Body *body, TpsCommand *command)
   spec->initializer.stdev = get_f64 (body);
   spec->initializer.seed = get_i64 (body);
   spec->optimizer = get_optimizer (body);
-  get_place (body, &spec->place);
+  g_strlcpy (spec->place.device, get_text (body), sizeof spec->place.device);
+  spec->place.is_host_memory = (get_u8 (body) & PLACE_IS_HOST_MEMORY) != 0;
   spec->durability = get_u8 (body);
   get_optional (body, spec);
   if (!body->is_bad && !tps_table_spec_resolve (spec, NULL))

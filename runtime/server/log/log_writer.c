@@ -590,15 +590,6 @@ get_wake_ns (const TpsLogWriter *writer)
   return wake_ns;
 }
 
-static void
-drop_taken (TpsLogWriter *writer)
-{
-  if (has_queued (writer) && writer->n_taken < MAX_KEPT_QUEUE)
-    return;
-  g_array_remove_range (writer->queue, 0, writer->n_taken);
-  writer->n_taken = 0;
-}
-
 static gboolean
 is_overdue (const TpsLogStage *stage, gint64 now_ns)
 {
@@ -654,7 +645,11 @@ run_stage (TpsLogWriter *writer, gint64 now_ns)
   while (writer->n_taken < n_queued && stage->n_used - n_before < STAGE_PASS_BYTES
          && stage_one (writer, stage, now_ns))
     ;
-  drop_taken (writer);
+  if (!has_queued (writer) || writer->n_taken >= MAX_KEPT_QUEUE)
+    {
+      g_array_remove_range (writer->queue, 0, writer->n_taken);
+      writer->n_taken = 0;
+    }
   writer->is_staging = FALSE;
   /* The next step of this thread may be a write, and no other event would wake the other thread. */
   if (has_queued (writer))

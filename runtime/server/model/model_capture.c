@@ -42,24 +42,16 @@ drop (TpsKeptVersions *versions, TpsKeptVersion *kept, GPtrArray *dropped)
   memmove (kept, kept + 1, (versions->n_kept - i) * sizeof *kept);
 }
 
-/* Removes the trainer from the version that was its last answer. Drops the version if it was the
- * last answer to no other trainer. */
-static void
-leave_last_answer (TpsKeptVersions *versions, gint32 trainer, GPtrArray *dropped)
-{
-  TpsKeptVersion *last = find (versions, versions->last_answers[trainer]);
-
-  if (last != NULL && --last->n_trainers == 0)
-    drop (versions, last, dropped);
-}
-
 void
 tps_kept_versions_add (TpsKeptVersions *versions, TpsModelVersion *model, const gint32 *trainers,
                        guint n_trainers, GPtrArray *dropped)
 {
   for (guint i = 0; i < n_trainers; i++)
     {
-      leave_last_answer (versions, trainers[i], dropped);
+      TpsKeptVersion *last = find (versions, versions->last_answers[trainers[i]]);
+
+      if (last != NULL && --last->n_trainers == 0)
+        drop (versions, last, dropped);
       versions->last_answers[trainers[i]] = model->version;
     }
   versions->kept[versions->n_kept++] = (TpsKeptVersion) {

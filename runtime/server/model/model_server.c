@@ -69,16 +69,6 @@ typedef struct
   guint n_took_part;
 } Item;
 
-/* Initialise and clear `news` in the caller's storage. `options` is borrowed until clear(), which
- * drops events that have not been reported. */
-static void
-update_news_init (TpsUpdateNews *news, const TpsModelServerOptions *options)
-{
-  *news = (TpsUpdateNews) { .options = options };
-  g_queue_init (&news->waiting);
-  tps_mutex_init (&news->lock);
-}
-
 static void
 add (TpsUpdateNews *news, const Item *item)
 {
@@ -1334,7 +1324,9 @@ tps_model_server_new (const TpsModelServerOptions *options, GError **error)
   server->pushes = tps_push_window_new (&options->pushes);
   server->owns_sequencer = options->sequencer == NULL;
   server->sequencer = server->owns_sequencer ? tps_sequencer_new (&own) : options->sequencer;
-  update_news_init (&server->news, &server->options);
+  server->news.options = &server->options;
+  g_queue_init (&server->news.waiting);
+  tps_mutex_init (&server->news.lock);
   tps_mutex_init (&server->init_lock);
   tps_cond_init (&server->captured);
   tps_shell_init (&server->shell, server->workers, expire, server);

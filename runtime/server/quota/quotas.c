@@ -19,12 +19,6 @@ struct TpsQuotas
   gboolean enforces_table_bytes;
 };
 
-static void
-free_tenant (gpointer tenant)
-{
-  tps_tenant_free (tenant);
-}
-
 TpsQuotas *
 tps_quotas_new (const TpsQuotasOptions *options)
 {
@@ -37,7 +31,8 @@ tps_quotas_new (const TpsQuotasOptions *options)
                                                    : TPS_QUOTAS_MAX_UNLISTED;
   tps_mutex_init (&quotas->lock);
   quotas->entries = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
-  quotas->tenants = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, free_tenant);
+  quotas->tenants = g_hash_table_new_full (g_str_hash, g_str_equal, NULL,
+                                           (GDestroyNotify) tps_tenant_free);
   return quotas;
 }
 
@@ -88,17 +83,6 @@ provide_tenant (TpsQuotas *quotas, const gchar *name)
   return tenant != NULL ? tenant : add_tenant (quotas, name);
 }
 
-/* Returns the tenant of a name without an entry. If there are too many such names, further ones
- * share one tenant. */
-static TpsTenant *
-find_unlisted (TpsQuotas *quotas, const gchar *name)
-{
-  if (quotas->n_unlisted >= quotas->max_unlisted)
-    return provide_tenant (quotas, TPS_QUOTAS_OTHERS_NAME);
-  quotas->n_unlisted++;
-  return add_tenant (quotas, name);
-}
-
 /* ---- tenants --------------------------------------------------------------------------------- */
 
 TpsTenant *
@@ -108,10 +92,15 @@ tps_quotas_find (TpsQuotas *quotas, const gchar *name)
 
   TPS_LOCK_SCOPE (&quotas->lock);
   tenant = g_hash_table_lookup (quotas->tenants, name);
-  if (tenant == NULL)
-    tenant = g_hash_table_contains (quotas->entries, name) ? add_tenant (quotas, name)
-                                                           : find_unlisted (quotas, name);
-  return tenant;
+  if (tenant != NULL)
+    return tenant;
+  if (!g_hash_table_contains (quotas->entries, name))
+    {
+      if (quotas->n_unlisted >= quotas->max_unlisted)
+        return provide_tenant (quotas, TPS_QUOTAS_OTHERS_NAME);
+      quotas->n_unlisted++;
+    }
+  return add_tenant (quotas, name);
 }
 
 void

@@ -446,15 +446,6 @@ check_all_rows (const Import *import, GError **error)
   return TRUE;
 }
 
-static gboolean
-import_all (Import *import, GError **error)
-{
-  for (guint i = 0; i < import->import->n_paths; i++)
-    if (!import_file (import, import->import->paths[i], error))
-      return FALSE;
-  return check_all_rows (import, error);
-}
-
 TpsTable *
 tps_table_import_read (const TpsTableImport *import, const TpsTableSpec *spec, GError **error)
 {
@@ -463,6 +454,7 @@ tps_table_import_read (const TpsTableImport *import, const TpsTableSpec *spec, G
   g_autoptr (TpsTable) table = NULL;
   g_autoptr (GArray) origins = g_array_new (FALSE, FALSE, sizeof (Origin));
   g_autofree guint8 *has_row = NULL;
+  Import all;
   gsize n_bytes;
 
   tps_table_spec_copy (&resolved, spec);
@@ -474,9 +466,11 @@ tps_table_import_read (const TpsTableImport *import, const TpsTableSpec *spec, G
   if (table == NULL || !tps_charge_set (&charge, n_bytes + 2 * PIECE_BYTES, error))
     return NULL;
   has_row = g_malloc0 (n_bytes);
-  return import_all (&(Import) { import, table, has_row, origins }, error)
-             ? g_steal_pointer (&table)
-             : NULL;
+  all = (Import) { import, table, has_row, origins };
+  for (guint i = 0; i < import->n_paths; i++)
+    if (!import_file (&all, import->paths[i], error))
+      return NULL;
+  return check_all_rows (&all, error) ? g_steal_pointer (&table) : NULL;
 }
 
 /* Adds the table to the store. The incarnation of the table is a new LSN. */

@@ -836,15 +836,6 @@ write_files (Writing *writing, GError **error)
 }
 
 static gboolean
-check_options (const TpsSnapshotOptions *options, GError **error)
-{
-  if (options->tables == NULL || options->tables->keeps_row_lsns)
-    return TRUE;
-  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
-                   "snapshots need a store of tables that keeps the LSNs of rows");
-}
-
-static gboolean
 write_snapshot (Writing *writing, TpsSnapshotInfo *info, GError **error)
 {
   const TpsSnapshotOptions *options = writing->options;
@@ -890,8 +881,10 @@ tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GE
   guint n;
   gboolean ok;
 
-  if (!check_options (options, error)
-      || !options->disk->make_folder (options->disk, options->folder, error))
+  if (options->tables != NULL && !options->tables->keeps_row_lsns)
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "snapshots need a store of tables that keeps the LSNs of rows");
+  if (!options->disk->make_folder (options->disk, options->folder, error))
     return FALSE;
   names = tps_snapshot_folder_list (options->disk, options->folder, error);
   if (names == NULL)
@@ -948,16 +941,6 @@ tps_snapshot_find (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GEr
 }
 
 static gboolean
-restore_table (const TpsSnapshotOptions *options, const gchar *folder,
-               const TpsManifestTable *entry, TpsSnapshotPace *pace, GError **error)
-{
-  g_autoptr (TpsTable) table = tps_table_store_make_restored (options->tables, &entry->spec, error);
-
-  return table != NULL && tps_table_file_read (table, options->disk, folder, entry, pace, error)
-         && tps_table_store_adopt (options->tables, table, error);
-}
-
-static gboolean
 restore_tables (const TpsSnapshotOptions *options, const gchar *folder, const TpsManifest *manifest,
                 TpsSnapshotPace *pace, GError **error)
 {
@@ -966,9 +949,15 @@ restore_tables (const TpsSnapshotOptions *options, const gchar *folder, const Tp
                      "%s: the snapshot holds %u tables, and this server has none", folder,
                      manifest->tables->len);
   for (guint i = 0; i < manifest->tables->len; i++)
-    if (!restore_table (options, folder, &g_array_index (manifest->tables, TpsManifestTable, i),
-                        pace, error))
-      return FALSE;
+    {
+      const TpsManifestTable *entry = &g_array_index (manifest->tables, TpsManifestTable, i);
+      g_autoptr (TpsTable)
+          table = tps_table_store_make_restored (options->tables, &entry->spec, error);
+
+      if (table == NULL || !tps_table_file_read (table, options->disk, folder, entry, pace, error)
+          || !tps_table_store_adopt (options->tables, table, error))
+        return FALSE;
+    }
   if (options->tables == NULL)
     return TRUE;
   tps_table_store_set_snapshot_lsn (options->tables, manifest->end_lsn);

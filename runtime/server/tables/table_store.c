@@ -224,19 +224,15 @@ check_same (const TpsTable *table, const TpsTableSpec *spec, GError **error)
 static gboolean
 begin_making (TpsTableStore *store, gchar *name, TpsTable **present, GError **error)
 {
-  gboolean is_importing;
-
-  tps_mutex_lock (&store->making_lock);
+  TPS_LOCK_SCOPE (&store->making_lock);
   while (g_hash_table_contains (store->making, name))
     tps_cond_wait (&store->made, &store->making_lock);
-  is_importing = g_hash_table_contains (store->importing, name);
-  *present = is_importing ? NULL : find_table (store, name);
-  if (!is_importing && *present == NULL)
+  if (g_hash_table_contains (store->importing, name))
+    return tps_fail (error, TPS_ERROR_ALREADY_EXISTS, "table %s is being imported", name);
+  *present = find_table (store, name);
+  if (*present == NULL)
     g_hash_table_add (store->making, name);
-  tps_mutex_unlock (&store->making_lock);
-  if (is_importing)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS, "table %s is being imported", name);
-  return !is_importing;
+  return TRUE;
 }
 
 /* Makes the table known and waits for its command. Takes ownership of `table`. */
@@ -353,23 +349,17 @@ gboolean
 tps_table_store_begin_import (TpsTableStore *store, const gchar *name, GError **error)
 {
   g_autoptr (TpsTable) present = NULL;
-  gboolean is_free;
 
-  tps_mutex_lock (&store->making_lock);
+  TPS_LOCK_SCOPE (&store->making_lock);
   present = find_table (store, name);
-  is_free = present == NULL && !g_hash_table_contains (store->making, name)
-            && !g_hash_table_contains (store->importing, name);
-  if (is_free)
-    {
-      tps_rw_lock_write (&store->tables_lock);
-      g_hash_table_insert (store->importing, g_strdup (name), NULL);
-      tps_rw_lock_unlock (&store->tables_lock);
-    }
-  tps_mutex_unlock (&store->making_lock);
-  if (!is_free)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-                 "table %s already exists, or is being created", name);
-  return is_free;
+  if (present != NULL || g_hash_table_contains (store->making, name)
+      || g_hash_table_contains (store->importing, name))
+    return tps_fail (error, TPS_ERROR_ALREADY_EXISTS,
+                     "table %s already exists, or is being created", name);
+  tps_rw_lock_write (&store->tables_lock);
+  g_hash_table_insert (store->importing, g_strdup (name), NULL);
+  tps_rw_lock_unlock (&store->tables_lock);
+  return TRUE;
 }
 
 /* The log cannot hold the rows, so the creation is not logged. The log has a gap instead of its
@@ -407,28 +397,10 @@ tps_table_store_end_import (TpsTableStore *store, const gchar *name, TpsTable *t
     trace_created (&table->spec);
 }
 
-static gsize
-get_default_max_bytes (void)
-{
-  return (gsize) (DEFAULT_SHARE * (gdouble) tps_host_memory_get_total ());
-}
-
-static void
-table_unref (gpointer table)
-{
-  tps_table_unref (table);
-}
-
-static void
-lanes_free (gpointer lanes)
-{
-  tps_device_lanes_free (lanes);
-}
-
 static void
 make_own_budgets (TpsTableStore *store, const TpsTableStoreOptions *options)
 {
-  gsize max_bytes = get_default_max_bytes ();
+  gsize max_bytes = (gsize) (DEFAULT_SHARE * (gdouble) tps_host_memory_get_total ());
 
   store->budget = tps_budget_new (NULL, "tables",
                                   options->max_bytes > 0 ? options->max_bytes : max_bytes);
@@ -487,9 +459,10 @@ tps_table_store_new (const TpsTableStoreOptions *options)
   tps_mutex_init (&store->making_lock);
   tps_cond_init (&store->made);
   store->making = g_hash_table_new (g_str_hash, g_str_equal);
-  store->lanes = g_hash_table_new_full (NULL, NULL, NULL, lanes_free);
+  store->lanes = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) tps_device_lanes_free);
   tps_rw_lock_init (&store->tables_lock);
-  store->tables = g_hash_table_new_full (tps_name_hash, g_str_equal, NULL, table_unref);
+  store->tables = g_hash_table_new_full (tps_name_hash, g_str_equal, NULL,
+                                         (GDestroyNotify) tps_table_unref);
   store->importing = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   return store;
 }
@@ -553,7 +526,7 @@ compare_names (gconstpointer a, gconstpointer b)
 static GPtrArray *
 ref_tables (TpsTableStore *store, gboolean with_imported)
 {
-  GPtrArray *refs = g_ptr_array_new_with_free_func (table_unref);
+  GPtrArray *refs = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_table_unref);
   GHashTableIter tables;
   gpointer table;
 

@@ -34,7 +34,6 @@
 #include <sys/mman.h>
 
 #include "runtime/base/error.h"
-#include "runtime/base/parallel.h"
 #include "runtime/base/planted_bug.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/device/cpu/kernels/stochastic_round.h"
@@ -318,18 +317,12 @@ typedef struct
   gsize n_known; /* including the rows that will be needed next */
 } RowList;
 
-/* State is plain memory, so it must be read in a quiet read or under the lock of the row. */
-
-static gsize
-round_up (gsize n_bytes, gsize unit)
-{
-  return n_bytes > G_MAXSIZE - unit ? n_bytes : (n_bytes + unit - 1) / unit * unit;
-}
-
 static gsize
 cost_of (gsize n_bytes)
 {
-  return round_up (n_bytes, n_bytes < MIN_MAPPED_BYTES ? TPS_BUFFER_ALIGNMENT : PAGE_BYTES);
+  gsize unit = n_bytes < MIN_MAPPED_BYTES ? TPS_BUFFER_ALIGNMENT : PAGE_BYTES;
+
+  return n_bytes > G_MAXSIZE - unit ? n_bytes : (n_bytes + unit - 1) / unit * unit;
 }
 
 static gpointer
@@ -833,16 +826,12 @@ tps_table_read_rows (TpsTable *table, const gint64 *slots, gint64 base, gsize n,
     }
 }
 
-static gsize
-copied_row_bytes (const TpsTable *table)
-{
-  return table->row_bytes + table->state_per_row * sizeof (gfloat) + sizeof (gint64);
-}
-
 gsize
 tps_table_get_max_copied_rows (const TpsTable *table)
 {
-  return MAX (1, TPS_TABLE_QUIET_BYTES / copied_row_bytes (table));
+  gsize n_bytes = table->row_bytes + table->state_per_row * sizeof (gfloat) + sizeof (gint64);
+
+  return MAX (1, TPS_TABLE_QUIET_BYTES / n_bytes);
 }
 
 /* Copies rows that have no writer. `i` is the index of the first row in the copy. */
@@ -879,15 +868,6 @@ tps_table_copy_rows (TpsTable *table, gsize slot, gsize n, const TpsTableCopy *t
     }
 }
 
-static gsize
-mark_if_changed (const TpsTable *table, gsize slot, gint64 lsn, guint8 *bits)
-{
-  gboolean is_changed = table->lsns[slot] > lsn;
-
-  bits[slot / 8] |= (guint8) (is_changed << slot % 8);
-  return is_changed ? 1 : 0;
-}
-
 gsize
 tps_table_find_changed_rows (TpsTable *table, gsize slot, gsize n, gint64 lsn, guint8 *bits)
 {
@@ -898,8 +878,10 @@ tps_table_find_changed_rows (TpsTable *table, gsize slot, gsize n, gint64 lsn, g
     {
       atomic_uint *version = &table->versions[slot & table->lock_mask];
       guint next = is_quiet ? 0 : lock_version (version);
+      gboolean is_changed = table->lsns[slot] > lsn;
 
-      n_changed += mark_if_changed (table, slot, lsn, bits);
+      bits[slot / 8] |= (guint8) (is_changed << slot % 8);
+      n_changed += is_changed;
       if (!is_quiet)
         unlock_version (version, next);
     }
