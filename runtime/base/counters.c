@@ -209,13 +209,10 @@ add_series (TpsCounters *counters, TpsNumberFamily *family, const gchar *const *
   return series;
 }
 
-static gboolean
-is_full (const TpsNumberFamily *family)
+static guint
+get_max_series (const TpsFamily *about)
 {
-  guint max_series = family->about->max_series > 0 ? family->about->max_series
-                                                   : TPS_FAMILY_MAX_SERIES;
-
-  return family->n_named >= max_series;
+  return about->max_series > 0 ? about->max_series : TPS_FAMILY_MAX_SERIES;
 }
 
 static void
@@ -268,7 +265,7 @@ find_series (TpsCounters *counters, TpsNumberFamily *family, const gchar *const 
   g_autofree gchar *labels = label_text_new (family->about, values);
   TpsSeries *series = g_hash_table_lookup (family->by_labels, labels);
 
-  if (series == NULL && (is_other || !is_full (family)))
+  if (series == NULL && (is_other || family->n_named < get_max_series (family->about)))
     series = add_series (counters, family, values, g_steal_pointer (&labels), is_other);
   return series;
 }
@@ -545,14 +542,13 @@ add_number (TpsReading *reading, const TpsFamily *about, const gchar *const *val
             gboolean is_other)
 {
   TpsFamilyReading *family = provide_reading (reading, about);
-  guint max_samples = about->max_series > 0 ? about->max_series : TPS_FAMILY_MAX_SERIES;
   g_autofree gchar *labels = label_text_new (about, values);
   gchar *key = g_strconcat (about->name, "{", labels, NULL);
   gpointer place = g_hash_table_lookup (reading->collected, key);
 
   if (place != NULL)
     g_array_index (family->samples, TpsSample, GPOINTER_TO_UINT (place) - 1).number += number;
-  if (place != NULL || (family->samples->len >= max_samples && !is_other))
+  if (place != NULL || (family->samples->len >= get_max_series (about) && !is_other))
     {
       g_free (key);
       return place != NULL;

@@ -118,7 +118,7 @@ gboolean tps_trace_is_enabled (TpsTraceLevel level);
  * `fields` may be NULL if there are none. */
 void tps_trace_emit (TpsTraceEvent *event, const TpsTraceField *fields, guint n_fields);
 
-/* Returns the levels in the syntax of tps_trace_set_levels(), by default "warning". The caller owns the text. */
+/* Returns the levels as in tps_trace_set_levels(), by default "warning". The caller owns them. */
 gchar *tps_trace_dup_levels (void);
 
 /* A record, as a sink receives it; valid during the call. */

@@ -536,15 +536,6 @@ place_difference (const TpsTablePlace *a, const TpsTablePlace *b)
   return g_strdup_printf ("device: %s, not %s", left, right);
 }
 
-static gchar *
-durability_difference (TpsDurability a, TpsDurability b)
-{
-  if (a == 0 || b == 0 || a == b)
-    return NULL;
-  return g_strdup_printf ("durability: %s, not %s", tps_durability_name (a),
-                          tps_durability_name (b));
-}
-
 gchar *
 tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec *b)
 {
@@ -575,7 +566,11 @@ tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec *b)
                             tps_optimizer_kind_name (b->optimizer.kind),
                             b->optimizer.learning_rate);
   difference = place_difference (&a->place, &b->place);
-  return difference != NULL ? difference : durability_difference (a->durability, b->durability);
+  if (difference != NULL || a->durability == 0 || b->durability == 0
+      || a->durability == b->durability)
+    return difference;
+  return g_strdup_printf ("durability: %s, not %s", tps_durability_name (a->durability),
+                          tps_durability_name (b->durability));
 }
 
 /* ---- queries of bags ------------------------------------------------------------------------- */

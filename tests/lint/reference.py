@@ -5,9 +5,9 @@
 ./bazelw test //tests/lint:reference_test
 ./bazelw run //tests/lint:reference             writes the file
 
-Options and values come from the program (--help-markdown, --tuning), metrics from the TpsFamily
-constants (TPS_FAMILY), and events from TPS_TRACE_EVENT in the sources. The meaning of an event is not data: it
-is the last column of its row, which is written by hand and kept.
+Options and values come from the program (--help-markdown, --tuning), metrics from TPS_FAMILY and
+events from TPS_TRACE_EVENT in the sources. The meaning of an event is not data: it is the last
+column of its row, which is written by hand and kept.
 """
 
 import ast

@@ -415,19 +415,11 @@ check_options (const TpsParameterServerOptions *options, GError **error)
   return TRUE;
 }
 
-static TpsBufferPool *
-new_averages (const TpsParameterServerOptions *options)
-{
-  const TpsBudgets *budgets = tps_budgets_or_none (options->budgets);
-
-  return tps_pinned_pool_new (options->device, budgets->averages, budgets->kept,
-                              KEEP_AVERAGES_BYTES);
-}
-
 TpsParameterServer *
 tps_parameter_server_new (const TpsParameterServerOptions *options, GError **error)
 {
   const TpsServerKind *kind = tps_server_kind_find (options->kind, error);
+  const TpsBudgets *budgets = tps_budgets_or_none (options->budgets);
   TpsAveragingOptions averaging_options;
   TpsParameterServer *server;
 
@@ -439,7 +431,7 @@ tps_parameter_server_new (const TpsParameterServerOptions *options, GError **err
     .round_timeout_ns = options->round_timeout_ns > 0 ? options->round_timeout_ns
                                                       : DEFAULT_ROUND_TIMEOUT_NS,
     .may_fold = kind->may_fold,
-    .budget = tps_budgets_or_none (options->budgets)->averages,
+    .budget = budgets->averages,
   };
   server = g_new0 (TpsParameterServer, 1);
   server->kind = kind;
@@ -451,7 +443,8 @@ tps_parameter_server_new (const TpsParameterServerOptions *options, GError **err
   if (options->device != NULL)
     server->on_device = tps_device_sums_new (options->device);
   averaging_options.on_device = server->on_device;
-  server->averages = new_averages (options);
+  server->averages = tps_pinned_pool_new (options->device, budgets->averages, budgets->kept,
+                                          KEEP_AVERAGES_BYTES);
   averaging_options.buffers = server->averages;
   if (options->shared_averages != NULL)
     server->shared_averages = tps_buffer_pool_ref (options->shared_averages);

@@ -270,8 +270,8 @@ check_log (TpsDurable *durable, gsize n_bytes, GError **error)
   return FALSE;
 }
 
-/* Return the bytes of the snapshot and of the log: all, and those that the recovery has read. Thread:
- * any. */
+/* Return the bytes of the snapshot and of the log: all, and those that the recovery has read.
+ * Thread: any. */
 static gint64
 get_all_bytes (const TpsDurable *durable)
 {

@@ -140,8 +140,8 @@ move_window (TpsSegmentReader *reader, gint64 offset, gsize n_bytes, GError **er
   return TRUE;
 }
 
-/* Sets `bytes` to the bytes of the file at `offset`, borrowed until the window moves; NULL: the file
- * ends before `offset` + `n_bytes`. */
+/* Sets `bytes` to the bytes of the file at `offset`, borrowed until the window moves; NULL: the
+ * file ends before `offset` + `n_bytes`. */
 static gboolean
 fetch (TpsSegmentReader *reader, gint64 offset, gsize n_bytes, const guint8 **bytes, GError **error)
 {

@@ -226,14 +226,6 @@ read_ids (const Source *source, TpsSafetensorStream *stream, gint64 first, gsize
   return TRUE;
 }
 
-static gboolean
-check_cancelled (const TpsTableImport *import, GError **error)
-{
-  if (import->is_cancelled == NULL || !import->is_cancelled (import->user_data))
-    return TRUE;
-  return tps_fail (error, TPS_ERROR_ABORTED, "the import was cancelled");
-}
-
 /* Limits [*begin, *end) to the rows of a file that are in the table's shard, if they are known and
  * no checksum needs the others. */
 static void
@@ -266,8 +258,10 @@ read_pieces (Import *import, const Source *source, const TpsSafetensor *tensor,
     {
       gsize n = (gsize) MIN ((gint64) max_rows, end - first);
 
-      if (!check_cancelled (import->import, error)
-          || !read_ids (source, &ids, first, n, rows, error)
+      if (import->import->is_cancelled != NULL
+          && import->import->is_cancelled (import->import->user_data))
+        return tps_fail (error, TPS_ERROR_ABORTED, "the import was cancelled");
+      if (!read_ids (source, &ids, first, n, rows, error)
           || !tps_safetensor_stream_read (&stream, piece, n * row_bytes, error)
           || !put_piece (import, source, target, dtype, rows, n, piece, error))
         return FALSE;

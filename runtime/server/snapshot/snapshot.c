@@ -332,8 +332,8 @@ model_files_read (TpsModelCapture *capture, TpsDisk *disk, const gchar *folder,
 
 /* ---- tables, whole or as increments ---------------------------------------------------------- */
 
-/* The files of an earlier snapshot get a second name in the folder of the new one (TpsDisk.link), so
- * that every snapshot is complete by itself and may be deleted by itself. */
+/* The files of an earlier snapshot get a second name in the folder of the new one (TpsDisk.link),
+ * so that every snapshot is complete by itself and may be deleted by itself. */
 
 typedef struct
 {

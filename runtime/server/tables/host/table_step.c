@@ -268,21 +268,12 @@ bytes_of (const TpsTableStep *step, gsize n, gsize n_rows)
   return n * (table->dim * tps_dtype_size (step->dtype) + sizeof (gint64)) + n_rows * row;
 }
 
-/* Each part of a step of a wide table has a working space of its own, so there are at most as many
- * parts as threads. */
-static gsize
-count_max_parts (const TpsTableStep *step, TpsWorkerPool *workers)
-{
-  gsize n_threads = workers != NULL ? tps_worker_pool_get_n_threads (workers) + 1 : 1;
-
-  return step->table->dim > TPS_TABLE_SUM_MAX_NARROW_DIM ? n_threads : G_MAXSIZE;
-}
-
 void
 tps_table_step_reserve (TpsTableStep *step, TpsScratch *scratch, TpsTable *table, TpsDType dtype,
                         gsize capacity, gboolean has_weights, TpsWorkerPool *workers)
 {
   gsize max_hot = capacity / HOT_TERMS;
+  gsize n_threads = workers != NULL ? tps_worker_pool_get_n_threads (workers) + 1 : 1;
 
   *step = (TpsTableStep) {
     .table = table,
@@ -302,11 +293,12 @@ tps_table_step_reserve (TpsTableStep *step, TpsScratch *scratch, TpsTable *table
       step->places.hot_sums = tps_scratch_reserve (scratch, capacity / BLOCK_TERMS + max_hot,
                                                    table->dim * sizeof (gfloat));
     }
-  step->max_parts = count_max_parts (step, workers);
-  if (step->max_parts == G_MAXSIZE)
+  step->max_parts = G_MAXSIZE;
+  if (table->dim <= TPS_TABLE_SUM_MAX_NARROW_DIM)
     return;
+  /* Each part has a working space of its own, so there are at most as many parts as threads. */
   step->max_parts = tps_parallel_count_parts (workers, bytes_of (step, capacity, capacity),
-                                              MIN (step->max_parts, MAX (capacity, 1)));
+                                              MIN (n_threads, MAX (capacity, 1)));
   step->places.wide = tps_scratch_reserve (scratch, step->max_parts * table_sum_count_floats (step),
                                            sizeof (gfloat));
 }
