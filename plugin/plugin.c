@@ -105,79 +105,34 @@ add_services (TpsPlugin *plugin)
 
 /* ---- metrics -------------------------------------------------------------------------------- */
 
-static const TpsFamily build_info = {
-  .name = "build_info",
-  .help = "1, with the version of the server.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "version" },
-};
-
-static const TpsFamily worker_threads = {
-  .name = "worker_threads",
-  .help = "Threads that run jobs of calls.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily waiting_jobs = {
-  .name = "worker_jobs_waiting",
-  .help = "Jobs that wait for a worker.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily running_jobs = {
-  .name = "worker_jobs_running",
-  .help = "Jobs that workers are running.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily ended_jobs = {
-  .name = "worker_jobs_total",
-  .help = "Jobs that workers have run.",
-};
-
-static const TpsFamily window_clients = {
-  .name = "push_window_clients",
-  .help = "Clients whose newest push ids are remembered, by their target: tables or model.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "window" },
-};
-
-static const TpsFamily window_pushes = {
-  .name = "push_window_pushes",
-  .help = "Push ids that are remembered.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "window" },
-};
-
-static const TpsFamily window_floors = {
-  .name = "push_window_floors",
-  .help = "Clients for which only the highest push id is remembered.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "window" },
-};
-
-static const TpsFamily transfers = {
-  .name = "transfers",
-  .help = "Chunked transfers that are under way or kept for their clients.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily rendezvous_keys = {
-  .name = "rendezvous_keys",
-  .help = "Keys of the rendezvous store.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily rendezvous_waiters = {
-  .name = "rendezvous_waiters",
-  .help = "Calls that wait for a key of the rendezvous store.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily dropped_events = {
-  .name = "trace_events_dropped_total",
-  .help = "Events that the process could not log, because too many were waiting to be written.",
-};
+static const TpsFamily build_info = TPS_FAMILY (
+    GAUGE, "build_info", "1, with the version of the server.", .labels = { "version" });
+static const TpsFamily worker_threads = TPS_FAMILY (GAUGE, "worker_threads",
+                                                    "Threads that run jobs of calls.");
+static const TpsFamily waiting_jobs = TPS_FAMILY (GAUGE, "worker_jobs_waiting",
+                                                  "Jobs that wait for a worker.");
+static const TpsFamily running_jobs = TPS_FAMILY (GAUGE, "worker_jobs_running",
+                                                  "Jobs that workers are running.");
+static const TpsFamily ended_jobs = TPS_FAMILY (COUNTER, "worker_jobs_total",
+                                                "Jobs that workers have run.");
+static const TpsFamily window_clients = TPS_FAMILY (
+    GAUGE, "push_window_clients",
+    "Clients whose newest push ids are remembered, by their target: tables or model.",
+    .labels = { "window" });
+static const TpsFamily window_pushes = TPS_FAMILY (
+    GAUGE, "push_window_pushes", "Push ids that are remembered.", .labels = { "window" });
+static const TpsFamily window_floors = TPS_FAMILY (
+    GAUGE, "push_window_floors", "Clients for which only the highest push id is remembered.",
+    .labels = { "window" });
+static const TpsFamily transfers = TPS_FAMILY (
+    GAUGE, "transfers", "Chunked transfers that are under way or kept for their clients.");
+static const TpsFamily rendezvous_keys = TPS_FAMILY (GAUGE, "rendezvous_keys",
+                                                     "Keys of the rendezvous store.");
+static const TpsFamily rendezvous_waiters = TPS_FAMILY (
+    GAUGE, "rendezvous_waiters", "Calls that wait for a key of the rendezvous store.");
+static const TpsFamily dropped_events = TPS_FAMILY (
+    COUNTER, "trace_events_dropped_total",
+    "Events that the process could not log, because too many were waiting to be written.");
 
 static void
 collect_window (TpsReading *reading, const gchar *name, TpsPushWindow *window)

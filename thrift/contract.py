@@ -100,12 +100,17 @@ class Method:
         self.right = self.annotations.get("right")
         self.lane = self.annotations.get("lane", "inline")
         thrown = [(each["key"], each["name"]) for each in data["exceptions"]]
-        if self.right not in RIGHTS or self.lane not in LANES:
-            raise ValueError("%s needs a right of %s and a lane of %s" % (self.key, RIGHTS, LANES))
+        if self.right not in RIGHTS:
+            raise ValueError("%s needs the annotation right: one of %s" % (self.key, RIGHTS))
+        if self.lane not in LANES:
+            raise ValueError("%s: its lane must be one of %s" % (self.key, LANES))
         if thrown != [(1, "failure")]:
-            raise ValueError("%s does not throw ServiceError as `failure`" % self.key)
-        if (self.result is None) != ("result" not in self.annotations):
-            raise ValueError("%s: a result, and nothing else, has a name" % self.key)
+            raise ValueError("%s needs `throws (1: ServiceError failure)`" % self.key)
+        if self.result is not None and "result" not in self.annotations:
+            raise ValueError("%s needs the annotation result: the name of what it returns"
+                             % self.key)
+        if self.result is None and "result" in self.annotations:
+            raise ValueError("%s is void, and must not have the annotation result" % self.key)
 
 
 class File:
@@ -130,7 +135,13 @@ class Contract:
         self.enums = {each.name: each for file in self.files for each in file.enums}
         self.structs = {each.name: each for file in self.files for each in file.structs}
         self.methods = [each for file in self.files for each in file.methods]
+        rpcs = {}
         for method in self.methods:
+            other = rpcs.setdefault(method.rpc, method)
+            if other is not method:
+                raise ValueError("%s and %s have one name in C, tps_%s_rpc: rename the new one, or"
+                                 " only its functions in C, in RPCS of thrift/contract.py"
+                                 % (other.key, method.key, method.rpc))
             for field in method.arguments:
                 self.check_field(field)
         for struct in self.structs.values():

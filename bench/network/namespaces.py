@@ -103,7 +103,7 @@ class Network:
     def add_host(self, name):
         """A namespace with nothing but its loopback; returns its full name."""
         namespace = self._prefix + name
-        # A signal while the command starts would leave it running, and close() would come too early.
+        # A signal while the command starts would leave it running behind close().
         with without_signals():
             subprocess.run(["ip", "netns", "add", namespace], check=True)
             self._namespaces.append(namespace)

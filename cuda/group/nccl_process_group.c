@@ -726,7 +726,7 @@ run_all_gather (NcclGroup *group, Job *job, GError **error)
 
   if (!exchange_counts (self, job->n_bytes, job->counts, &n_all, error))
     return FALSE;
-  all = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_all);
+  all = tps_buffer_pool_get (tps_buffer_pool_get_default (), n_all, NULL);
   if (all == NULL)
     return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED, "no memory for %" G_GSIZE_FORMAT " bytes",
                      n_all);

@@ -112,26 +112,17 @@ free_method (gpointer data)
   g_free (method);
 }
 
-static const TpsFamily authentications = {
-  .name = "authentications_total",
-  .help = "Authentications with a token, by result: done or failed.",
-  .labels = { "result" },
-};
-
-static const TpsFamily durations = {
-  .name = "principal_request_duration_seconds",
-  .help = "Time from the arrival of a request to its reply, by the principal that made it.",
-  .kind = TPS_FAMILY_HISTOGRAM,
-  .labels = { "principal" },
-  .max_series = MAX_COUNTED,
-};
-
-static const TpsFamily refused = {
-  .name = "principal_refused_requests_total",
-  .help = "Requests that the rules refused, by the principal that made them.",
-  .labels = { "principal" },
-  .max_series = MAX_COUNTED,
-};
+static const TpsFamily authentications = TPS_FAMILY (
+    COUNTER, "authentications_total", "Authentications with a token, by result: done or failed.",
+    .labels = { "result" });
+static const TpsFamily durations = TPS_FAMILY (
+    HISTOGRAM, "principal_request_duration_seconds",
+    "Time from the arrival of a request to its reply, by the principal that made it.",
+    .labels = { "principal" }, .max_series = MAX_COUNTED);
+static const TpsFamily refused = TPS_FAMILY (
+    COUNTER, "principal_refused_requests_total",
+    "Requests that the rules refused, by the principal that made them.", .labels = { "principal" },
+    .max_series = MAX_COUNTED);
 
 static TpsAudit
 new_audit (TpsCounters *counters, const gchar *name)

@@ -266,7 +266,7 @@ add_body (TpsScanner *scanner, gsize n_bytes)
   /* The frame limit does not bound the announcements of a transfer, so its bodies take memory only
    * for received bytes. */
   body.buffer = scanner->transferred ? tps_buffer_pool_get_empty (scanner->pool, n_bytes, NULL)
-                                     : tps_buffer_pool_try_get (scanner->pool, n_bytes);
+                                     : tps_buffer_pool_get (scanner->pool, n_bytes, NULL);
   if (body.buffer == NULL)
     return FALSE;
   if (tps_message_add_body (scanner->message, &body, NULL))

@@ -292,11 +292,8 @@ on_started (SoupServer *soup, SoupServerMessage *message, gpointer data)
 
 /* ---- creation and release ------------------------------------------------------------------- */
 
-static const TpsFamily open_connections = {
-  .name = "http_connections",
-  .help = "HTTP connections that are open, event streams included.",
-  .kind = TPS_FAMILY_GAUGE,
-};
+static const TpsFamily open_connections = TPS_FAMILY (
+    GAUGE, "http_connections", "HTTP connections that are open, event streams included.");
 
 TpsHttpConnections *
 tps_http_connections_new (const TpsHttpConnectionLimits *limits)

@@ -73,37 +73,20 @@ tps_session_list_ref_next (TpsSessionList *list, guint64 after, gpointer *sessio
  * programs. */
 #define MAX_KEPT_PINNED_PART 2
 
-static const TpsFamily accepted_connections = {
-  .name = "connections_accepted_total",
-  .help = "Connections that were accepted.",
-};
-
-static const TpsFamily refused_connections = {
-  .name = "connections_refused_total",
-  .help = "Connections that were closed at once, because too many were open.",
-};
-
-static const TpsFamily open_connections = {
-  .name = "connections",
-  .help = "Connections that are open.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily received_bytes = {
-  .name = "received_bytes_total",
-  .help = "Bytes that connections received, not counting those of encryption.",
-};
-
-static const TpsFamily sent_bytes = {
-  .name = "sent_bytes_total",
-  .help = "Bytes that connections sent, not counting those of encryption.",
-};
-
-static const TpsFamily shared_segments = {
-  .name = "shared_segments",
-  .help = "Segments of memory that the process shares with its clients.",
-  .kind = TPS_FAMILY_GAUGE,
-};
+static const TpsFamily accepted_connections = TPS_FAMILY (COUNTER, "connections_accepted_total",
+                                                          "Connections that were accepted.");
+static const TpsFamily refused_connections = TPS_FAMILY (
+    COUNTER, "connections_refused_total",
+    "Connections that were closed at once, because too many were open.");
+static const TpsFamily open_connections = TPS_FAMILY (GAUGE, "connections",
+                                                      "Connections that are open.");
+static const TpsFamily received_bytes = TPS_FAMILY (
+    COUNTER, "received_bytes_total",
+    "Bytes that connections received, not counting those of encryption.");
+static const TpsFamily sent_bytes = TPS_FAMILY (
+    COUNTER, "sent_bytes_total", "Bytes that connections sent, not counting those of encryption.");
+static const TpsFamily shared_segments = TPS_FAMILY (
+    GAUGE, "shared_segments", "Segments of memory that the process shares with its clients.");
 
 static gint64
 read_segments (gpointer unused)

@@ -2,50 +2,34 @@
 
 #include "plugin/service/call_metrics.h"
 
-static const TpsFamily requests = {
-  .name = "requests_total",
-  .help = "Requests that arrived, by method; those of unknown methods are counted as unknown.",
-  .labels = { "method" },
-};
-
-static const TpsFamily failed = {
-  .name = "requests_failed_total",
-  .help = "Requests that were refused or failed, by method and error code.",
-  .labels = { "method", "code" },
-};
-
-static const TpsFamily cancelled = {
-  .name = "requests_cancelled_total",
-  .help = "Requests that were cancelled before they began, because their connections closed.",
-  .labels = { "method" },
-};
-
-static const TpsFamily in_flight = {
-  .name = "requests_in_flight",
-  .help = "Requests that have arrived and have not been answered, including those that wait for "
-          "other trainers.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "method" },
-};
-
-static const TpsFamily durations = {
-  .name = "request_duration_seconds",
-  .help = "Time from the arrival of a request to its reply, including failed requests.",
-  .kind = TPS_FAMILY_HISTOGRAM,
-  .labels = { "method" },
-};
-
-static const TpsFamily request_bytes = {
-  .name = "request_bytes_total",
-  .help = "Bytes of arguments of requests; tensors in shared memory are not counted.",
-  .labels = { "method" },
-};
-
-static const TpsFamily reply_bytes = {
-  .name = "reply_bytes_total",
-  .help = "Bytes of replies; tensors in shared memory are not counted.",
-  .labels = { "method" },
-};
+static const TpsFamily requests = TPS_FAMILY (
+    COUNTER, "requests_total",
+    "Requests that arrived, by method; those of unknown methods are counted as unknown.",
+    .labels = { "method" });
+static const TpsFamily failed = TPS_FAMILY (
+    COUNTER, "requests_failed_total",
+    "Requests that were refused or failed, by method and error code.",
+    .labels = { "method", "code" });
+static const TpsFamily cancelled = TPS_FAMILY (
+    COUNTER, "requests_cancelled_total",
+    "Requests that were cancelled before they began, because their connections closed.",
+    .labels = { "method" });
+static const TpsFamily in_flight = TPS_FAMILY (
+    GAUGE, "requests_in_flight",
+    "Requests that have arrived and have not been answered, including those that wait for "
+    "other trainers.",
+    .labels = { "method" });
+static const TpsFamily durations = TPS_FAMILY (
+    HISTOGRAM, "request_duration_seconds",
+    "Time from the arrival of a request to its reply, including failed requests.",
+    .labels = { "method" });
+static const TpsFamily request_bytes = TPS_FAMILY (
+    COUNTER, "request_bytes_total",
+    "Bytes of arguments of requests; tensors in shared memory are not counted.",
+    .labels = { "method" });
+static const TpsFamily reply_bytes = TPS_FAMILY (
+    COUNTER, "reply_bytes_total", "Bytes of replies; tensors in shared memory are not counted.",
+    .labels = { "method" });
 
 /* ---- creation and release -------------------------------------------------------------------- */
 

@@ -208,10 +208,8 @@ count_others (TpsDispatcher *dispatcher, const TpsService *service)
     unnamed->metrics = target->metrics;
 }
 
-static const TpsFamily admin_calls = {
-  .name = "admin_calls_total",
-  .help = "Calls of methods that need the right admin.",
-};
+static const TpsFamily admin_calls = TPS_FAMILY (COUNTER, "admin_calls_total",
+                                                 "Calls of methods that need the right admin.");
 
 void
 tps_dispatcher_set_metrics (TpsDispatcher *dispatcher, TpsMetrics *metrics)

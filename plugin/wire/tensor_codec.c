@@ -124,8 +124,8 @@ copy_shared (TpsReader *in, TpsBuffer *shared, const TpsFieldPath *path, GError 
   TpsSharing *sharing = in->message->sharing;
   TpsBufferPool *pool = sharing->ops->get_pool != NULL ? sharing->ops->get_pool (sharing) : NULL;
   gsize n_bytes = tps_buffer_get_size (shared);
-  TpsBuffer *copy = tps_buffer_pool_try_get (pool != NULL ? pool : tps_buffer_pool_get_default (),
-                                             n_bytes);
+  TpsBuffer *copy = tps_buffer_pool_get (pool != NULL ? pool : tps_buffer_pool_get_default (),
+                                         n_bytes, NULL);
   g_autofree gchar *where = NULL;
 
   if (copy != NULL)

@@ -290,23 +290,23 @@ refuse (GError **error, Full full, gsize n_bytes, gboolean fits_never)
 {
   TpsBudget *budget = full.budget;
   gsize held = atomic_load_explicit (&budget->held, memory_order_relaxed);
-  g_autofree gchar *flag = NULL;
+  const gchar *flag = budget->flag != NULL ? budget->flag : "";
+  const gchar *see = budget->flag != NULL ? "; see " : "";
   GError *decided;
 
   atomic_fetch_add_explicit (&budget->n_refused, 1, memory_order_relaxed);
   if (error == NULL)
     return;
-  flag = budget->flag != NULL ? g_strconcat ("; see ", budget->flag, NULL) : g_strdup ("");
   if (fits_never)
     decided = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                            "the budget of %s: %" G_GSIZE_FORMAT
-                           " bytes exceed its limit of %" G_GSIZE_FORMAT " bytes%s",
-                           budget->name, n_bytes, full.limit, flag);
+                           " bytes exceed its limit of %" G_GSIZE_FORMAT " bytes%s%s",
+                           budget->name, n_bytes, full.limit, see, flag);
   else
     decided = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                            "the budget of %s: no room for %" G_GSIZE_FORMAT
-                           " bytes, %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " bytes are held%s",
-                           budget->name, n_bytes, held, full.limit, flag);
+                           " bytes, %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " bytes are held%s%s",
+                           budget->name, n_bytes, held, full.limit, see, flag);
   if (!fits_never)
     tps_error_set_retry_after_ms (decided, TPS_RETRY_AFTER_MS);
   g_propagate_error (error, decided);
@@ -341,19 +341,13 @@ tps_budget_release (TpsBudget *budget, gsize n_bytes)
   release_up_to (budget, NULL, n_bytes);
 }
 
-static TpsBudget *
-common_ancestor (TpsBudget *a, TpsBudget *b)
-{
-  while (a != NULL && !is_below (b, a))
-    a = a->parent;
-  return a;
-}
-
 gboolean
 tps_budget_move (TpsBudget *from, TpsBudget *to, gsize n_bytes)
 {
-  TpsBudget *common = common_ancestor (from, to);
+  TpsBudget *common = from;
 
+  while (common != NULL && !is_below (to, common))
+    common = common->parent;
   if (charge_up_to (to, common, n_bytes).budget != NULL)
     return FALSE;
   release_up_to (from, common, n_bytes);

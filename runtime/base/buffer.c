@@ -175,13 +175,6 @@ release_memory (TpsBuffer *buffer)
   g_free (buffer);
 }
 
-static void
-put_free (FreeLists lists, TpsBuffer *buffer)
-{
-  buffer->next_free = lists[buffer->size_class];
-  lists[buffer->size_class] = buffer;
-}
-
 /* Takes a buffer out of the list of its class. Returns NULL if the list is empty. */
 static TpsBuffer *
 take_free (FreeLists lists, guint size_class)
@@ -446,15 +439,6 @@ class_in (const TpsBufferPool *pool, gsize n_bytes)
   return size_class;
 }
 
-static gboolean
-check_class (guint size_class, gsize n_bytes, GError **error)
-{
-  if (size_class < N_CLASSES)
-    return TRUE;
-  return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "a buffer of %" G_GSIZE_FORMAT " bytes exceeds the address space", n_bytes);
-}
-
 static TpsBuffer *
 get_buffer (TpsBufferPool *pool, gsize n_bytes,
             TpsBuffer *(*make) (TpsBufferPool *pool, guint size_class, GError **error),
@@ -463,8 +447,10 @@ get_buffer (TpsBufferPool *pool, gsize n_bytes,
   guint size_class = class_in (pool, n_bytes);
   TpsBuffer *buffer;
 
-  if (!check_class (size_class, n_bytes, error))
-    return NULL;
+  if (size_class >= N_CLASSES)
+    return tps_fail_null (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                          "a buffer of %" G_GSIZE_FORMAT " bytes exceeds the address space",
+                          n_bytes);
   buffer = find_kept (pool, size_class);
   if (buffer == NULL)
     buffer = make (pool, size_class, error);
@@ -495,12 +481,6 @@ tps_buffer_charge (TpsBuffer *buffer, gsize n_bytes, GError **error)
     return FALSE;
   buffer->n_charged = n_wanted;
   return TRUE;
-}
-
-TpsBuffer *
-tps_buffer_pool_try_get (TpsBufferPool *pool, gsize n_bytes)
-{
-  return tps_buffer_pool_get (pool, n_bytes, NULL);
 }
 
 gsize
@@ -535,7 +515,7 @@ TpsBuffer *
 tps_buffer_new (gsize n_bytes)
 {
   TpsBufferPool *pool = tps_buffer_pool_get_default ();
-  TpsBuffer *buffer = tps_buffer_pool_try_get (pool, n_bytes);
+  TpsBuffer *buffer = tps_buffer_pool_get (pool, n_bytes, NULL);
   guint size_class = class_of (n_bytes);
 
   if (buffer != NULL)
@@ -645,6 +625,7 @@ static gboolean
 keep_buffer (TpsBufferPool *pool, TpsBuffer *buffer)
 {
   gboolean of_source = buffer->block != NULL;
+  TpsBuffer **lists = of_source ? pool->source_lists : pool->heap_lists;
 
   if (!of_source
       && pool->n_bytes_kept + pool->n_bytes_of_source + buffer->capacity > pool->keep_bytes)
@@ -654,7 +635,8 @@ keep_buffer (TpsBufferPool *pool, TpsBuffer *buffer)
   if (!tps_budget_move (buffer->n_charged > 0 ? pool->budget : NULL, pool->kept, buffer->capacity))
     return FALSE;
   buffer->n_charged = 0;
-  put_free (of_source ? pool->source_lists : pool->heap_lists, buffer);
+  buffer->next_free = lists[buffer->size_class];
+  lists[buffer->size_class] = buffer;
   if (!of_source)
     pool->n_bytes_kept += buffer->capacity;
   return TRUE;

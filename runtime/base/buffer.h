@@ -54,9 +54,6 @@ TpsBufferPool *tps_buffer_pool_get_default (void);
  * (budget.h). Thread: any. */
 TpsBuffer *tps_buffer_pool_get (TpsBufferPool *pool, gsize n_bytes, GError **error);
 
-/* As tps_buffer_pool_get(), but returns NULL without an error. */
-TpsBuffer *tps_buffer_pool_try_get (TpsBufferPool *pool, gsize n_bytes);
-
 /* As tps_buffer_pool_get(), but takes memory as the buffer is filled: before bytes are written,
  * tps_buffer_charge() must charge the first `n_bytes`; a refused charge leaves the earlier one.
  * Thread: any; charges: one at a time. */

@@ -70,7 +70,7 @@ struct TpsCounters
   guint last_collector;
 
   TpsMutex lock;         /* guards everything below, and all families and series */
-  GPtrArray *families;   /* of TpsNumberFamily, ordered by name; only added to */
+  GPtrArray *families;   /* of TpsNumberFamily; only added to */
   GHashTable *by_name;   /* name -> TpsNumberFamily, both borrowed */
   GHashTable *by_number; /* TpsCounter, TpsGauge or TpsHistogram -> TpsSeries, both borrowed */
 };
@@ -142,33 +142,6 @@ tps_counters_unref (TpsCounters *counters)
   g_free (counters);
 }
 
-/* Inserts a family in the order of names. A linear search is fast enough, because there are few
- * families and they are made before there is traffic. The lock is held. */
-static void
-insert_family (TpsCounters *counters, TpsNumberFamily *family)
-{
-  guint i = 0;
-
-  while (i < counters->families->len
-         && strcmp (((const TpsNumberFamily *) counters->families->pdata[i])->about->name,
-                    family->about->name)
-                < 0)
-    i++;
-  g_ptr_array_insert (counters->families, (gint) i, family);
-  g_hash_table_insert (counters->by_name, (gpointer) (gsize) family->about->name, family);
-}
-
-static TpsNumberFamily *
-family_new (const TpsFamily *about)
-{
-  TpsNumberFamily *family = g_new0 (TpsNumberFamily, 1);
-
-  family->about = about;
-  family->by_labels = g_hash_table_new (g_str_hash, g_str_equal);
-  family->series = g_ptr_array_new_with_free_func (series_free);
-  return family;
-}
-
 /* Returns the family, and makes it if it does not exist. The lock is held. */
 static TpsNumberFamily *
 provide_family (TpsCounters *counters, const TpsFamily *about)
@@ -177,8 +150,12 @@ provide_family (TpsCounters *counters, const TpsFamily *about)
 
   if (family == NULL)
     {
-      family = family_new (about);
-      insert_family (counters, family);
+      family = g_new0 (TpsNumberFamily, 1);
+      family->about = about;
+      family->by_labels = g_hash_table_new (g_str_hash, g_str_equal);
+      family->series = g_ptr_array_new_with_free_func (series_free);
+      g_ptr_array_add (counters->families, family);
+      g_hash_table_insert (counters->by_name, (gpointer) (gsize) about->name, family);
     }
   return family;
 }
@@ -232,13 +209,10 @@ add_series (TpsCounters *counters, TpsNumberFamily *family, const gchar *const *
   return series;
 }
 
-static gboolean
-is_full (const TpsNumberFamily *family)
+static guint
+get_max_series (const TpsFamily *about)
 {
-  guint max_series = family->about->max_series > 0 ? family->about->max_series
-                                                   : TPS_FAMILY_MAX_SERIES;
-
-  return family->n_named >= max_series;
+  return about->max_series > 0 ? about->max_series : TPS_FAMILY_MAX_SERIES;
 }
 
 static void
@@ -291,7 +265,7 @@ find_series (TpsCounters *counters, TpsNumberFamily *family, const gchar *const 
   g_autofree gchar *labels = label_text_new (family->about, values);
   TpsSeries *series = g_hash_table_lookup (family->by_labels, labels);
 
-  if (series == NULL && (is_other || !is_full (family)))
+  if (series == NULL && (is_other || family->n_named < get_max_series (family->about)))
     series = add_series (counters, family, values, g_steal_pointer (&labels), is_other);
   return series;
 }
@@ -324,26 +298,16 @@ use_number (TpsCounters *counters, const TpsFamily *about, const gchar *value, c
   return get_number_of (use_series (counters, about, value, value2));
 }
 
-TpsCounter *
-tps_counters_use_counter (TpsCounters *counters, const TpsFamily *family, const gchar *value,
-                          const gchar *value2)
-{
-  return use_number (counters, family, value, value2);
-}
+#define DEFINE_USE(Type, name)                                                   \
+  Type *tps_counters_use_##name (TpsCounters *counters, const TpsFamily *family, \
+                                 const gchar *value, const gchar *value2)        \
+  {                                                                              \
+    return use_number (counters, family, value, value2);                         \
+  }
 
-TpsGauge *
-tps_counters_use_gauge (TpsCounters *counters, const TpsFamily *family, const gchar *value,
-                        const gchar *value2)
-{
-  return use_number (counters, family, value, value2);
-}
-
-TpsHistogram *
-tps_counters_use_histogram (TpsCounters *counters, const TpsFamily *family, const gchar *value,
-                            const gchar *value2)
-{
-  return use_number (counters, family, value, value2);
-}
+DEFINE_USE (TpsCounter, counter)
+DEFINE_USE (TpsGauge, gauge)
+DEFINE_USE (TpsHistogram, histogram)
 
 /* Ends one use of a series, and frees the series with its last use. The lock must be held. */
 static void
@@ -578,14 +542,13 @@ add_number (TpsReading *reading, const TpsFamily *about, const gchar *const *val
             gboolean is_other)
 {
   TpsFamilyReading *family = provide_reading (reading, about);
-  guint max_samples = about->max_series > 0 ? about->max_series : TPS_FAMILY_MAX_SERIES;
   g_autofree gchar *labels = label_text_new (about, values);
   gchar *key = g_strconcat (about->name, "{", labels, NULL);
   gpointer place = g_hash_table_lookup (reading->collected, key);
 
   if (place != NULL)
     g_array_index (family->samples, TpsSample, GPOINTER_TO_UINT (place) - 1).number += number;
-  if (place != NULL || (family->samples->len >= max_samples && !is_other))
+  if (place != NULL || (family->samples->len >= get_max_series (about) && !is_other))
     {
       g_free (key);
       return place != NULL;

@@ -55,6 +55,13 @@ typedef struct
   guint max_series; /* 0 = TPS_FAMILY_MAX_SERIES */
 } TpsFamily;
 
+/* A TpsFamily of a kind (COUNTER, GAUGE, HISTOGRAM), with its name, its help, and further members
+ * by their names: first `.labels`, if there are any. */
+#define TPS_FAMILY(KIND, ...)                      \
+  {                                                \
+    .kind = TPS_FAMILY_##KIND, .name = __VA_ARGS__ \
+  }
+
 /* Creates an empty set, to which the caller owns a reference. Thread of all three: any. */
 TpsCounters *tps_counters_new (void);
 TpsCounters *tps_counters_ref (TpsCounters *counters);

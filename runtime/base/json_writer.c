@@ -20,13 +20,6 @@ tps_json_writer_take (TpsJsonWriter *json)
   return g_steal_pointer (&json->text);
 }
 
-void
-tps_json_writer_clear (TpsJsonWriter *json)
-{
-  if (json->text != NULL)
-    g_string_free (g_steal_pointer (&json->text), TRUE);
-}
-
 /* Writes the comma and the name before a value. `name` is NULL if the value has none. */
 static void
 begin_value (TpsJsonWriter *json, const gchar *name)

@@ -16,11 +16,10 @@ typedef struct
   gboolean needs_comma;
 } TpsJsonWriter;
 
-/* Makes an empty writer in the caller's storage. clear() frees a text that was not taken. */
+/* Makes an empty writer in the caller's storage. */
 void tps_json_writer_init (TpsJsonWriter *json);
 /* Returns the text, which the caller owns; the writer is empty afterwards. */
 GString *tps_json_writer_take (TpsJsonWriter *json);
-void tps_json_writer_clear (TpsJsonWriter *json);
 
 /* Begin and end an object ('{', '}') or an array ('[', ']'). */
 void tps_json_open (TpsJsonWriter *json, const gchar *name, gchar bracket);

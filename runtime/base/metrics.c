@@ -260,20 +260,16 @@ gboolean
 tps_metrics_record_start (TpsMetrics *metrics, const gchar *type_name, const gchar *key,
                           const gchar *name, GError **error)
 {
-  gboolean is_new;
   Type *type;
 
-  tps_mutex_lock (&metrics->lock);
+  TPS_LOCK_SCOPE (&metrics->lock);
   type = ensure_type (metrics, type_name);
-  is_new = !g_hash_table_contains (type->spans, key);
-  if (is_new)
-    /* The clock is read last, so that the measured time does not include this function. */
-    append_span (type, name, key)->start_ns = metrics->clock (metrics->clock_data);
-  tps_mutex_unlock (&metrics->lock);
-  if (!is_new)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-                 "metric_type=%s with key=%s already exists", type_name, key);
-  return is_new;
+  if (g_hash_table_contains (type->spans, key))
+    return tps_fail (error, TPS_ERROR_ALREADY_EXISTS, "metric_type=%s with key=%s already exists",
+                     type_name, key);
+  /* The clock is read last, so that the measured time does not include this function. */
+  append_span (type, name, key)->start_ns = metrics->clock (metrics->clock_data);
+  return TRUE;
 }
 
 /* Ends a span. If `elapsed_ms` is NULL, the sample is the time since the start of the span. */
@@ -281,33 +277,23 @@ static gboolean
 end_span (TpsMetrics *metrics, const gchar *type_name, const gchar *key, const gdouble *elapsed_ms,
           GError **error)
 {
-  const Type *type;
   gint64 now_ns = metrics->clock (metrics->clock_data);
-  gboolean was_finished = FALSE;
-  gboolean is_known;
+  const Type *type;
   Span *span;
 
-  tps_mutex_lock (&metrics->lock);
+  TPS_LOCK_SCOPE (&metrics->lock);
   type = g_hash_table_lookup (metrics->types_by_name, type_name);
   span = type != NULL ? g_hash_table_lookup (type->spans, key) : NULL;
-  is_known = span != NULL;
-  if (is_known)
-    was_finished = span->is_finished;
-  if (is_known && !was_finished)
-    {
-      span->is_finished = TRUE;
-      finish_sample (metrics, span->series, span->number,
-                     elapsed_ms != NULL ? *elapsed_ms : (gdouble) (now_ns - span->start_ns) / 1e6);
-    }
-  tps_mutex_unlock (&metrics->lock);
-
-  if (!is_known)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "metric_type=%s with key=%s not found",
-                 type_name, key);
-  else if (was_finished)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-                 "end for metric_type=%s with key=%s already exists", type_name, key);
-  return is_known && !was_finished;
+  if (span == NULL)
+    return tps_fail (error, TPS_ERROR_NOT_FOUND, "metric_type=%s with key=%s not found", type_name,
+                     key);
+  if (span->is_finished)
+    return tps_fail (error, TPS_ERROR_ALREADY_EXISTS,
+                     "end for metric_type=%s with key=%s already exists", type_name, key);
+  span->is_finished = TRUE;
+  finish_sample (metrics, span->series, span->number,
+                 elapsed_ms != NULL ? *elapsed_ms : (gdouble) (now_ns - span->start_ns) / 1e6);
+  return TRUE;
 }
 
 gboolean
@@ -428,16 +414,6 @@ compute_statistics (TpsMetricSummary *summary)
   summary->p99_ms = percentile (sorted, n, 99);
 }
 
-/* Adds a summary of series `index`, unless the series has no finished sample. The lock is held. */
-static void
-add_series (const Type *type, guint index, GPtrArray *summaries)
-{
-  const Series *series = type->series->pdata[index];
-
-  if (series->n_finished > 0)
-    g_ptr_array_add (summaries, copy_series (type, series));
-}
-
 /* Copies one series at a time, and releases the lock after each. Types and series are only ever
  * added, so that their indexes stay valid. The exception is tps_metrics_clear(), after which there
  * is nothing left to copy. The lock is held. */
@@ -449,7 +425,11 @@ copy_all (TpsMetrics *metrics, GPtrArray *summaries)
   for (guint i = 0; i < metrics->types->len; i++)
     for (guint j = 0; j < ((const Type *) metrics->types->pdata[i])->series->len; j++)
       {
-        add_series (metrics->types->pdata[i], j, summaries);
+        const Type *type = metrics->types->pdata[i];
+        const Series *series = type->series->pdata[j];
+
+        if (series->n_finished > 0) /* a series without a finished sample has no summary */
+          g_ptr_array_add (summaries, copy_series (type, series));
         tps_mutex_unlock (&metrics->lock);
         tps_mutex_lock (&metrics->lock);
         if (metrics->n_clears != n_clears)

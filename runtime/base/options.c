@@ -183,13 +183,6 @@ tps_arguments_list (const TpsArguments *arguments, const TpsOption *option, gboo
   return texts;
 }
 
-static gboolean
-parse_flag (const gchar *text, gboolean *flag)
-{
-  *flag = g_str_equal (text, "true");
-  return *flag || g_str_equal (text, "false");
-}
-
 /* Parses a finite number. Refuses leading white space, which g_ascii_strtod() would skip. */
 static gboolean
 parse_real (const gchar *text, gdouble *number)
@@ -283,7 +276,8 @@ set_value (const TpsOption *option, const gchar *text, gpointer field, GError **
   switch (option->type)
     {
     case TPS_OPTION_FLAG:
-      return parse_flag (text, field);
+      *(gboolean *) field = g_str_equal (text, "true");
+      return *(gboolean *) field || g_str_equal (text, "false");
     case TPS_OPTION_UINT:
     case TPS_OPTION_INT:
     case TPS_OPTION_MIB:

@@ -92,7 +92,7 @@ void tps_options_clear (const TpsOption *options, gpointer values);
 gboolean tps_arguments_refuse (const TpsArguments *arguments, const gchar *name,
                                const gchar *expected, GError **error);
 
-/* ---- text (options_text.c); the caller owns it ----------------------------------------------- */
+/* ---- text; the caller owns it ---------------------------------------------------------------- */
 
 /* Returns lines for --help, of at most 100 columns; in ASCII if the table is. */
 gchar *tps_options_to_help (const TpsOption *options);

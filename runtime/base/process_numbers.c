@@ -10,30 +10,17 @@
  * name may contain spaces, so fields are counted from its closing parenthesis. */
 #define FIELDS_BEFORE_START 19
 
-static const TpsFamily cpu_seconds = {
-  .name = "process_cpu_seconds_total",
-  .help = "CPU time of the process, in user and kernel mode.",
-  .n_decimals = 9,
-};
-
-static const TpsFamily resident_memory = {
-  .name = "process_resident_memory_bytes",
-  .help = "Resident memory of the process, including shared memory.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily start_time = {
-  .name = "process_start_time_seconds",
-  .help = "Start of the process, in seconds since 1970.",
-  .kind = TPS_FAMILY_GAUGE,
-  .n_decimals = 3,
-};
-
-static const TpsFamily open_files = {
-  .name = "process_open_fds",
-  .help = "Open file descriptors.",
-  .kind = TPS_FAMILY_GAUGE,
-};
+static const TpsFamily cpu_seconds = TPS_FAMILY (
+    COUNTER, "process_cpu_seconds_total", "CPU time of the process, in user and kernel mode.",
+    .n_decimals = 9);
+static const TpsFamily resident_memory = TPS_FAMILY (
+    GAUGE, "process_resident_memory_bytes",
+    "Resident memory of the process, including shared memory.");
+static const TpsFamily start_time = TPS_FAMILY (GAUGE, "process_start_time_seconds",
+                                                "Start of the process, in seconds since 1970.",
+                                                .n_decimals = 3);
+static const TpsFamily open_files = TPS_FAMILY (GAUGE, "process_open_fds",
+                                                "Open file descriptors.");
 
 static gint64
 get_ns (clockid_t clock)

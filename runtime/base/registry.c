@@ -53,26 +53,21 @@ tps_registry_add (TpsRegistry *registry, gconstpointer entry)
   g_ptr_array_add (registry->added, (gpointer) (guintptr) entry);
 }
 
-/* Appends a name, unless the list contains it already. */
-static void
-append_name (GPtrArray *names, const gchar *name)
-{
-  for (guint i = 0; i < names->len; i++)
-    if (g_str_equal (names->pdata[i], name))
-      return;
-  g_ptr_array_add (names, (gpointer) (guintptr) name);
-}
-
 const gchar **
 tps_registry_list (TpsRegistry *registry)
 {
   GPtrArray *names = g_ptr_array_new ();
 
   for (guint i = 0; i < registry->n_built_in; i++)
-    append_name (names, entry_name (registry->built_in[i]));
+    g_ptr_array_add (names, (gpointer) (guintptr) entry_name (registry->built_in[i]));
   tps_mutex_lock (&registry->lock);
   for (guint i = 0; registry->added != NULL && i < registry->added->len; i++)
-    append_name (names, entry_name (registry->added->pdata[i]));
+    {
+      const gchar *name = entry_name (registry->added->pdata[i]);
+
+      if (!g_ptr_array_find_with_equal_func (names, name, g_str_equal, NULL))
+        g_ptr_array_add (names, (gpointer) (guintptr) name);
+    }
   tps_mutex_unlock (&registry->lock);
   g_ptr_array_add (names, NULL);
   return (const gchar **) (gpointer) g_ptr_array_free (names, FALSE);

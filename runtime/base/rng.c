@@ -66,8 +66,9 @@ tps_rng_init (TpsRng *rng, gint64 seed, guint64 stream)
   rng->counter[3] = (guint32) (stream >> 32);
 }
 
-guint32
-tps_rng_next_u32 (TpsRng *rng)
+/* Returns the next number, uniform over 32 bits. */
+static guint32
+next_u32 (TpsRng *rng)
 {
   if (rng->n_left == 0)
     {
@@ -79,12 +80,12 @@ tps_rng_next_u32 (TpsRng *rng)
   return rng->block[4 - rng->n_left--];
 }
 
-guint64
-tps_rng_next_u64 (TpsRng *rng)
+static guint64
+next_u64 (TpsRng *rng)
 {
-  guint64 low = tps_rng_next_u32 (rng);
+  guint64 low = next_u32 (rng);
 
-  return low | (guint64) tps_rng_next_u32 (rng) << 32;
+  return low | (guint64) next_u32 (rng) << 32;
 }
 
 /* Numbers from the largest multiple of the bound on are rejected, because they would make small
@@ -96,7 +97,7 @@ tps_rng_next_below (TpsRng *rng, guint64 bound)
   guint64 number;
 
   do
-    number = tps_rng_next_u64 (rng);
+    number = next_u64 (rng);
   while (number > G_MAXUINT64 - excess);
   return number % bound;
 }
@@ -104,7 +105,7 @@ tps_rng_next_below (TpsRng *rng, guint64 bound)
 gdouble
 tps_rng_next_double (TpsRng *rng)
 {
-  return (gdouble) (tps_rng_next_u64 (rng) >> 11) * 0x1p-53;
+  return (gdouble) (next_u64 (rng) >> 11) * 0x1p-53;
 }
 
 /* Returns ln x for a normal x > 0, by the series of the inverse hyperbolic tangent: x = m 2^e with
@@ -158,7 +159,7 @@ tps_rng_fill_uniform (TpsRng *rng, gfloat *values, gsize n, gdouble low, gdouble
   gdouble step = (high - low) * 0x1p-24;
 
   for (gsize i = 0; i < n; i++)
-    values[i] = (gfloat) (low + step * (gdouble) (tps_rng_next_u32 (rng) >> 8));
+    values[i] = (gfloat) (low + step * (gdouble) (next_u32 (rng) >> 8));
 }
 
 void
@@ -233,7 +234,7 @@ is_below_density (TpsRng *rng, guint layer, gdouble x)
 static gfloat
 draw_slowly (TpsRng *rng, guint32 word)
 {
-  for (;; word = tps_rng_next_u32 (rng))
+  for (;; word = next_u32 (rng))
     {
       guint layer = word % N_LAYERS;
       gint32 number = (gint32) (word >> 7) - (1 << 24);
@@ -256,7 +257,7 @@ tps_ziggurat_fill (TpsRng *rng, gfloat *values, gsize n)
   pthread_once (&once, make_layers);
   for (gsize i = 0; i < n; i++)
     {
-      guint32 word = tps_rng_next_u32 (rng);
+      guint32 word = next_u32 (rng);
       guint layer = word % N_LAYERS;
       gint32 number = (gint32) (word >> 7) - (1 << 24);
 

@@ -27,10 +27,6 @@ typedef struct
 /* Initialises a generator at the start of stream `stream` of `seed`. It needs no clearing. */
 void tps_rng_init (TpsRng *rng, gint64 seed, guint64 stream);
 
-/* Return the next number, uniform over 32 or 64 bits. */
-guint32 tps_rng_next_u32 (TpsRng *rng);
-guint64 tps_rng_next_u64 (TpsRng *rng);
-
 /* Returns a number uniform in [0, bound), without bias; `bound` must be at least 1. */
 guint64 tps_rng_next_below (TpsRng *rng, guint64 bound);
 

@@ -78,6 +78,15 @@ refuse (const gchar *item, const gchar *problem, GError **error)
       item, problem);
 }
 
+static gboolean
+parse_level (const gchar *text, TpsTraceLevel *level)
+{
+  for (*level = TPS_TRACE_ERROR; *level <= TPS_TRACE_DEBUG; (*level)++)
+    if (strcmp (text, tps_trace_level_name (*level)) == 0)
+      return TRUE;
+  return FALSE;
+}
+
 /* Returns the area `name`; NULL if there is none. */
 static Area *
 find_area (TpsTraceLevels *levels, const gchar *name, gsize n_bytes)
@@ -115,7 +124,7 @@ add_item (TpsTraceLevels *levels, const gchar *item, GError **error)
   const gchar *equals = strchr (item, '=');
   TpsTraceLevel level;
 
-  if (!tps_trace_parse_level (equals != NULL ? equals + 1 : item, &level))
+  if (!parse_level (equals != NULL ? equals + 1 : item, &level))
     return refuse (item, "unknown level", error);
   if (equals != NULL)
     return add_area (levels, item, (gsize) (equals - item), level, error);
@@ -146,16 +155,6 @@ tps_trace_levels_parse (const gchar *text, GError **error)
   return g_steal_pointer (&levels);
 }
 
-/* Returns one level for all areas, in an object that the caller owns. */
-static TpsTraceLevels *
-levels_new (TpsTraceLevel level)
-{
-  TpsTraceLevels *levels = g_new0 (TpsTraceLevels, 1);
-
-  levels->others = level;
-  return levels;
-}
-
 void
 tps_trace_levels_free (TpsTraceLevels *levels)
 {
@@ -181,46 +180,21 @@ tps_trace_levels_find (const TpsTraceLevels *levels, const gchar *file)
   return levels->others;
 }
 
-TpsTraceLevel
-tps_trace_levels_get_max (const TpsTraceLevels *levels)
-{
-  TpsTraceLevel max = levels->others;
-
-  for (guint i = 0; i < levels->n_areas; i++)
-    max = MAX (max, levels->areas[i].level);
-  return max;
-}
-
-gchar *
-tps_trace_levels_to_text (const TpsTraceLevels *levels)
-{
-  GString *text = g_string_new (tps_trace_level_name (levels->others));
-
-  for (guint i = 0; i < levels->n_areas; i++)
-    g_string_append_printf (text, ",%s=%s", levels->areas[i].name,
-                            tps_trace_level_name (levels->areas[i].level));
-  return g_string_free (text, FALSE);
-}
-
 /* Takes ownership of `new_levels`. */
 static void
 set_levels (TpsTraceLevels *new_levels)
 {
+  TpsTraceLevel max = new_levels->others;
   guint next;
 
+  for (guint i = 0; i < new_levels->n_areas; i++)
+    max = MAX (max, new_levels->areas[i].level);
   TPS_LOCK_SCOPE (&levels_lock);
   g_clear_pointer (&current_levels, tps_trace_levels_free);
   current_levels = new_levels;
   next = (atomic_load_explicit (&generation, memory_order_relaxed) + 1) & (G_MAXUINT >> LIMIT_BITS);
   atomic_store_explicit (&generation, MAX (next, 1), memory_order_relaxed);
-  atomic_store_explicit (&max_level, (gint) tps_trace_levels_get_max (current_levels),
-                         memory_order_relaxed);
-}
-
-void
-tps_trace_set_level (TpsTraceLevel level)
-{
-  set_levels (levels_new (level));
+  atomic_store_explicit (&max_level, (gint) max, memory_order_relaxed);
 }
 
 gboolean
@@ -236,9 +210,17 @@ tps_trace_set_levels (const gchar *text, GError **error)
 gchar *
 tps_trace_dup_levels (void)
 {
+  const TpsTraceLevels initial = { .others = TPS_TRACE_WARNING };
+  const TpsTraceLevels *levels;
+  GString *text;
+
   TPS_LOCK_SCOPE (&levels_lock);
-  return current_levels != NULL ? tps_trace_levels_to_text (current_levels)
-                                : g_strdup (tps_trace_level_name (TPS_TRACE_WARNING));
+  levels = current_levels != NULL ? current_levels : &initial;
+  text = g_string_new (tps_trace_level_name (levels->others));
+  for (guint i = 0; i < levels->n_areas; i++)
+    g_string_append_printf (text, ",%s=%s", levels->areas[i].name,
+                            tps_trace_level_name (levels->areas[i].level));
+  return g_string_free (text, FALSE);
 }
 
 /* Finds the level of the event's area and keeps it in the event until the levels change. */
@@ -274,18 +256,6 @@ tps_trace_is_enabled (TpsTraceLevel level)
   return (gint) level <= atomic_load_explicit (&max_level, memory_order_relaxed);
 }
 
-gboolean
-tps_trace_parse_level (const gchar *text, TpsTraceLevel *level)
-{
-  for (guint i = TPS_TRACE_ERROR; i <= TPS_TRACE_DEBUG; i++)
-    if (strcmp (text, tps_trace_level_name ((TpsTraceLevel) i)) == 0)
-      {
-        *level = (TpsTraceLevel) i;
-        return TRUE;
-      }
-  return FALSE;
-}
-
 /* Returns TRUE if the rate of the event allows a record now. Each record advances `used_until_ns`
  * by an interval, up to TPS_TRACE_BURST intervals ahead of the clock. */
 static gboolean
@@ -311,22 +281,6 @@ write_record (TpsTraceRecord *record)
   TPS_LOCK_SCOPE (&sink_lock);
   record->sequence = ++n_sunk;
   sink (record, sink_data);
-}
-
-static void
-write_dropped (guint64 n)
-{
-  TpsTraceField field = tps_field_uint ("count", n);
-  TpsTraceRecord record = {
-    .time_us = g_get_real_time (),
-    .level = TPS_TRACE_WARNING,
-    .event = "trace_dropped",
-    .fields = &field,
-    .n_fields = 1,
-    .file = __FILE__,
-  };
-
-  write_record (&record);
 }
 
 void
@@ -368,11 +322,19 @@ write_first (void)
 static void
 tell_dropped (void)
 {
-  guint64 n_lost = n_dropped;
+  TpsTraceField field = tps_field_uint ("count", n_dropped);
+  TpsTraceRecord record = {
+    .time_us = g_get_real_time (),
+    .level = TPS_TRACE_WARNING,
+    .event = "trace_dropped",
+    .fields = &field,
+    .n_fields = 1,
+    .file = __FILE__,
+  };
 
   n_dropped = 0;
   tps_mutex_unlock (&queue_lock);
-  write_dropped (n_lost);
+  write_record (&record);
   tps_mutex_lock (&queue_lock);
 }
 
@@ -390,15 +352,6 @@ run_writer (void *unused)
   return NULL;
 }
 
-/* Starts the writer thread if there is none. Returns FALSE if this fails. The thread lives as long
- * as the process. The queue's lock is held. */
-static gboolean
-ensure_writer (void)
-{
-  has_writer = has_writer || tps_thread_start_detached ("tps-trace", run_writer, NULL, NULL);
-  return has_writer;
-}
-
 /* Takes ownership of `queued`. Returns FALSE if it was dropped. */
 static gboolean
 push (Queued *queued)
@@ -407,7 +360,9 @@ push (Queued *queued)
 
   pthread_once (&once, init_conds);
   tps_mutex_lock (&queue_lock);
-  pushed = n_queued_bytes + queued->n_bytes <= TPS_TRACE_MAX_QUEUED_BYTES && ensure_writer ();
+  /* The writer thread lives as long as the process. */
+  has_writer = has_writer || tps_thread_start_detached ("tps-trace", run_writer, NULL, NULL);
+  pushed = has_writer && n_queued_bytes + queued->n_bytes <= TPS_TRACE_MAX_QUEUED_BYTES;
   if (pushed)
     {
       *last = queued;

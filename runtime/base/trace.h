@@ -78,56 +78,21 @@ typedef struct
   } value;
 } TpsTraceField;
 
-/* Returns a field with a text, which is borrowed until tps_trace() returns; NULL = the field is
- * left out. `key` is static. Thread: any. */
-static inline TpsTraceField
-tps_field_text (const gchar *key, const gchar *text)
-{
-  TpsTraceField field = { key, TPS_FIELD_TEXT, { NULL } };
+/* tps_field_text() and so on return a field with a value. `key` is static. Thread: any. */
+#define TPS_DEFINE_FIELD(name, KIND, Type, member)                            \
+  static inline TpsTraceField tps_field_##name (const gchar *key, Type value) \
+  {                                                                           \
+    TpsTraceField field = { key, TPS_FIELD_##KIND, { NULL } };                \
+                                                                              \
+    field.value.member = value;                                               \
+    return field;                                                             \
+  }
 
-  field.value.text = text;
-  return field;
-}
-
-/* Returns a field with a signed integer. `key` is static. Thread: any. */
-static inline TpsTraceField
-tps_field_int (const gchar *key, gint64 integer)
-{
-  TpsTraceField field = { key, TPS_FIELD_INT, { NULL } };
-
-  field.value.integer = integer;
-  return field;
-}
-
-/* Returns a field with an unsigned integer, such as a count. `key` is static. Thread: any. */
-static inline TpsTraceField
-tps_field_uint (const gchar *key, guint64 count)
-{
-  TpsTraceField field = { key, TPS_FIELD_UINT, { NULL } };
-
-  field.value.count = count;
-  return field;
-}
-
-/* Returns a field with a real number. `key` is static. Thread: any. */
-static inline TpsTraceField
-tps_field_real (const gchar *key, gdouble real)
-{
-  TpsTraceField field = { key, TPS_FIELD_REAL, { NULL } };
-
-  field.value.real = real;
-  return field;
-}
-
-/* Returns a field with a truth value. `key` is static. Thread: any. */
-static inline TpsTraceField
-tps_field_bool (const gchar *key, gboolean flag)
-{
-  TpsTraceField field = { key, TPS_FIELD_BOOL, { NULL } };
-
-  field.value.flag = flag;
-  return field;
-}
+TPS_DEFINE_FIELD (text, TEXT, const gchar *, text)
+TPS_DEFINE_FIELD (int, INT, gint64, integer)
+TPS_DEFINE_FIELD (uint, UINT, guint64, count)
+TPS_DEFINE_FIELD (real, REAL, gdouble, real)
+TPS_DEFINE_FIELD (bool, BOOL, gboolean, flag)
 
 /* Emits `event` with one or more fields, which are evaluated only if records of the event reach the
  * sink. Never blocks. */
@@ -153,14 +118,8 @@ gboolean tps_trace_is_enabled (TpsTraceLevel level);
  * `fields` may be NULL if there are none. */
 void tps_trace_emit (TpsTraceEvent *event, const TpsTraceField *fields, guint n_fields);
 
-/* Disables records above `level` in all areas. The default is TPS_TRACE_WARNING. */
-void tps_trace_set_level (TpsTraceLevel level);
-
-/* Returns the levels in the syntax of tps_trace_set_levels(). The caller owns the text. */
+/* Returns the levels as in tps_trace_set_levels(), by default "warning". The caller owns them. */
 gchar *tps_trace_dup_levels (void);
-
-/* Parses "error", "warning", "info" or "debug". Returns FALSE for any other text. */
-gboolean tps_trace_parse_level (const gchar *text, TpsTraceLevel *level);
 
 /* A record, as a sink receives it; valid during the call. */
 typedef struct
@@ -221,12 +180,6 @@ void tps_trace_levels_free (TpsTraceLevels *levels);
 
 /* Returns the level of the area of `file`, a path with slashes. */
 TpsTraceLevel tps_trace_levels_find (const TpsTraceLevels *levels, const gchar *file);
-
-/* Returns the highest level of any area. More detailed events are disabled in all areas. */
-TpsTraceLevel tps_trace_levels_get_max (const TpsTraceLevels *levels);
-
-/* Returns the levels in the syntax of tps_trace_levels_parse(). The caller owns the text. */
-gchar *tps_trace_levels_to_text (const TpsTraceLevels *levels);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTraceLevels, tps_trace_levels_free)
 

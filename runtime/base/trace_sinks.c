@@ -15,11 +15,15 @@
 
 #define FILE_MODE 0640
 
-static const gchar *const level_names[] = {
-  [TPS_TRACE_ERROR] = "error",
-  [TPS_TRACE_WARNING] = "warning",
-  [TPS_TRACE_INFO] = "info",
-  [TPS_TRACE_DEBUG] = "debug",
+static const struct
+{
+  const gchar *name;
+  gint priority; /* the severity that syslog has for the level */
+} levels[] = {
+  [TPS_TRACE_ERROR] = { "error", 3 },
+  [TPS_TRACE_WARNING] = { "warning", 4 },
+  [TPS_TRACE_INFO] = { "info", 6 },
+  [TPS_TRACE_DEBUG] = { "debug", 7 },
 };
 
 struct TpsTraceStream
@@ -31,7 +35,7 @@ struct TpsTraceStream
 const gchar *
 tps_trace_level_name (TpsTraceLevel level)
 {
-  return level_names[level];
+  return levels[level].name;
 }
 
 static gboolean
@@ -125,20 +129,6 @@ tps_trace_append_line (const TpsTraceRecord *record, GString *line)
   tps_trace_append_text (record, line);
 }
 
-/* Returns the severity that syslog has for `level`: 3 (error), 4, 6 or 7 (debug). */
-static gint
-get_priority (TpsTraceLevel level)
-{
-  static const gint priorities[] = {
-    [TPS_TRACE_ERROR] = 3,
-    [TPS_TRACE_WARNING] = 4,
-    [TPS_TRACE_INFO] = 6,
-    [TPS_TRACE_DEBUG] = 7,
-  };
-
-  return priorities[level];
-}
-
 void
 tps_trace_write_line (gint fd, const gchar *bytes, gsize n_bytes)
 {
@@ -162,7 +152,7 @@ tps_trace_write_line (gint fd, const gchar *bytes, gsize n_bytes)
 void
 tps_trace_glib_sink (const TpsTraceRecord *record, gpointer user_data)
 {
-  const gchar priority[] = { (gchar) ('0' + get_priority (record->level)), '\0' };
+  const gchar priority[] = { (gchar) ('0' + levels[record->level].priority), '\0' };
   g_autoptr (GString) message = g_string_new (NULL);
   g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func (g_free);
   GLogField fields[4 + TPS_TRACE_MAX_FIELDS] = {
@@ -207,16 +197,6 @@ add_member (TpsJsonWriter *json, const gchar *key, const gchar *text)
 }
 
 static void
-add_origin (TpsJsonWriter *json, const TpsTraceOrigin *origin)
-{
-  add_member (json, "process", origin->process);
-  if (origin->pid != 0)
-    tps_json_add_int (json, "pid", origin->pid);
-  add_member (json, "host", origin->host);
-  add_member (json, "node", origin->node);
-}
-
-static void
 add_field (TpsJsonWriter *json, const TpsTraceField *field)
 {
   switch (field->kind)
@@ -239,8 +219,8 @@ add_field (TpsJsonWriter *json, const TpsTraceField *field)
     }
 }
 
-void
-tps_trace_append_json (const TpsTraceRecord *record, const TpsTraceOrigin *origin, GString *line)
+static void
+append_json (const TpsTraceRecord *record, const TpsTraceOrigin *origin, GString *line)
 {
   TpsJsonWriter json = { .text = line };
   /* The area of a record is the folder of its source file. */
@@ -252,8 +232,11 @@ tps_trace_append_json (const TpsTraceRecord *record, const TpsTraceOrigin *origi
   add_member (&json, "level", tps_trace_level_name (record->level));
   add_member (&json, "event", record->event);
   add_member (&json, "area", area);
-  if (origin != NULL)
-    add_origin (&json, origin);
+  add_member (&json, "process", origin->process);
+  if (origin->pid != 0)
+    tps_json_add_int (&json, "pid", origin->pid);
+  add_member (&json, "host", origin->host);
+  add_member (&json, "node", origin->node);
   tps_json_open (&json, "fields", '{');
   for (guint i = 0; i < record->n_fields; i++)
     add_field (&json, &record->fields[i]);
@@ -331,9 +314,9 @@ tps_trace_stream_sink (const TpsTraceRecord *record, gpointer user_data)
   g_autoptr (GString) line = g_string_new (NULL);
 
   if (stream->options.is_journal)
-    g_string_append_printf (line, "<%d>", get_priority (record->level));
+    g_string_append_printf (line, "<%d>", levels[record->level].priority);
   if (stream->options.format == TPS_TRACE_JSON)
-    tps_trace_append_json (record, &stream->options.origin, line);
+    append_json (record, &stream->options.origin, line);
   else if (stream->options.is_journal)
     tps_trace_append_text (record, line);
   else

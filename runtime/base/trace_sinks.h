@@ -48,10 +48,6 @@ typedef struct
   gint64 pid;
 } TpsTraceOrigin;
 
-/* Appends the record as an object, without a newline. `origin` may be NULL. Thread: any. */
-void tps_trace_append_json (const TpsTraceRecord *record, const TpsTraceOrigin *origin,
-                            GString *line);
-
 /* ---- streams --------------------------------------------------------------------------------- */
 
 /* The log of a program: lines in a chosen format, to stderr, to the journal or to a file. For the

@@ -20,8 +20,6 @@
 #include "runtime/base/sync.h"
 #include "runtime/base/thread.h"
 
-typedef void (*TpsTimerFunc) (gpointer user_data);
-
 /* One-shot timers, ordered by deadline and run by one thread. Their functions are called without
  * the lock, so they may add and cancel timers. Adding and cancelling take logarithmic time. */
 typedef struct
@@ -38,7 +36,7 @@ typedef struct
 {
   gint64 deadline_ns;
   guint64 id;
-  TpsTimerFunc func;
+  TpsJobFunc func;
   gpointer user_data;
 } Timer;
 
@@ -166,64 +164,6 @@ take_timer (TpsTimers *timers, Timer *timer)
   return taken;
 }
 
-/* Calls `func` once, from run(), at or soon after `deadline_ns` (monotonic). Returns an id, never
- * 0. Never blocks. Thread: any. */
-static guint64
-timers_add (TpsTimers *timers, gint64 deadline_ns, TpsTimerFunc func, gpointer user_data)
-{
-  Timer *timer = g_new (Timer, 1);
-  guint64 id;
-
-  *timer = (Timer) { .deadline_ns = deadline_ns, .func = func, .user_data = user_data };
-  TPS_LOCK_SCOPE (&timers->lock);
-  id = timer->id = ++timers->last_id;
-  g_tree_insert (timers->timers, timer, timer);
-  g_hash_table_insert (timers->by_id, &timer->id, timer);
-  /* The timer thread must not sleep beyond the new deadline. */
-  if (earliest_timer (timers) == timer)
-    tps_cond_signal (&timers->clock);
-  return id;
-}
-
-/* Returns TRUE if the timer had not begun; it never runs then. Returns FALSE if it has run or is
- * running. Does not wait. Thread: any. */
-static gboolean
-timers_cancel (TpsTimers *timers, guint64 id)
-{
-  Timer *timer;
-
-  TPS_LOCK_SCOPE (&timers->lock);
-  timer = g_hash_table_lookup (timers->by_id, &id);
-  if (timer != NULL)
-    take_timer (timers, timer);
-  return timer != NULL;
-}
-
-/* Runs timers until stop(). Thread: one. */
-static void
-timers_run (TpsTimers *timers)
-{
-  tps_mutex_lock (&timers->lock);
-  while (!timers->stops)
-    {
-      Timer *timer = earliest_timer (timers);
-
-      if (timer == NULL)
-        tps_cond_wait (&timers->clock, &timers->lock);
-      else if (timer->deadline_ns <= tps_clock_now_ns ())
-        {
-          Timer due = take_timer (timers, timer);
-
-          tps_mutex_unlock (&timers->lock);
-          due.func (due.user_data);
-          tps_mutex_lock (&timers->lock);
-        }
-      else
-        tps_cond_wait_until (&timers->clock, &timers->lock, timer->deadline_ns);
-    }
-  tps_mutex_unlock (&timers->lock);
-}
-
 static inline void
 job_list_init (TpsJobList *list)
 {
@@ -317,7 +257,8 @@ job_queue_update_group (TpsJobQueue *queue)
     {
       g_clear_pointer (&queue->group, tps_job_group_unref);
       if (queue->wanted_group != NULL)
-        queue->group = tps_job_group_ref (queue->wanted_group);
+        tps_refcount_inc (&queue->wanted_group->refcount);
+      queue->group = queue->wanted_group;
     }
   return queue->group != NULL ? queue->group : &queue->pool->group;
 }
@@ -467,8 +408,6 @@ tps_job_group_new (TpsWorkerPool *pool)
   return group;
 }
 
-TPS_DEFINE_REF (TpsJobGroup, tps_job_group)
-
 void
 tps_job_group_unref (TpsJobGroup *group)
 {
@@ -487,7 +426,9 @@ tps_job_queue_set_group (TpsJobQueue *queue, TpsJobGroup *group)
 
   tps_mutex_lock (&queue->pool->lock);
   left = queue->wanted_group;
-  queue->wanted_group = group != NULL ? tps_job_group_ref (group) : NULL;
+  queue->wanted_group = group;
+  if (group != NULL)
+    tps_refcount_inc (&group->refcount);
   tps_mutex_unlock (&queue->pool->lock);
   g_clear_pointer (&left, tps_job_group_unref);
 }
@@ -590,7 +531,27 @@ run_worker (void *user_data)
 static void *
 run_timers (void *user_data)
 {
-  timers_run (&((TpsWorkerPool *) user_data)->timers);
+  TpsTimers *timers = &((TpsWorkerPool *) user_data)->timers;
+
+  tps_mutex_lock (&timers->lock);
+  while (!timers->stops)
+    {
+      Timer *timer = earliest_timer (timers);
+
+      if (timer == NULL)
+        tps_cond_wait (&timers->clock, &timers->lock);
+      else if (timer->deadline_ns <= tps_clock_now_ns ())
+        {
+          Timer due = take_timer (timers, timer);
+
+          tps_mutex_unlock (&timers->lock);
+          due.func (due.user_data);
+          tps_mutex_lock (&timers->lock);
+        }
+      else
+        tps_cond_wait_until (&timers->clock, &timers->lock, timer->deadline_ns);
+    }
+  tps_mutex_unlock (&timers->lock);
   return NULL;
 }
 
@@ -762,11 +723,30 @@ guint64
 tps_worker_pool_add_timer (TpsWorkerPool *pool, gint64 deadline_ns, TpsJobFunc func,
                            gpointer user_data)
 {
-  return timers_add (&pool->timers, deadline_ns, func, user_data);
+  TpsTimers *timers = &pool->timers;
+  Timer *timer = g_new (Timer, 1);
+  guint64 id;
+
+  *timer = (Timer) { .deadline_ns = deadline_ns, .func = func, .user_data = user_data };
+  TPS_LOCK_SCOPE (&timers->lock);
+  id = timer->id = ++timers->last_id;
+  g_tree_insert (timers->timers, timer, timer);
+  g_hash_table_insert (timers->by_id, &timer->id, timer);
+  /* The timer thread must not sleep beyond the new deadline. */
+  if (earliest_timer (timers) == timer)
+    tps_cond_signal (&timers->clock);
+  return id;
 }
 
 gboolean
 tps_worker_pool_cancel_timer (TpsWorkerPool *pool, guint64 timer_id)
 {
-  return timers_cancel (&pool->timers, timer_id);
+  TpsTimers *timers = &pool->timers;
+  Timer *timer;
+
+  TPS_LOCK_SCOPE (&timers->lock);
+  timer = g_hash_table_lookup (timers->by_id, &timer_id);
+  if (timer != NULL)
+    take_timer (timers, timer);
+  return timer != NULL;
 }

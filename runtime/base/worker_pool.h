@@ -88,9 +88,8 @@ void tps_job_queue_cancel (TpsJobQueue *queue);
 /* Queues that share one turn in each lane. */
 typedef struct TpsJobGroup TpsJobGroup;
 
-/* Creates a group without queues. The caller owns a reference. Thread of all three: any. */
+/* Creates a group without queues. The caller owns a reference. Thread of both: any. */
 TpsJobGroup *tps_job_group_new (TpsWorkerPool *pool);
-TpsJobGroup *tps_job_group_ref (TpsJobGroup *group);
 void tps_job_group_unref (TpsJobGroup *group);
 
 /* Moves the queue to `group` of the same pool, to which it takes a reference. NULL, the default, is

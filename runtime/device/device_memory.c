@@ -193,7 +193,7 @@ tps_device_memory_download (TpsTensor *copy, const TpsTensor *tensor, GError **e
 {
   TpsDevice *device = tps_device_memory_of_tensor (tensor);
   gsize n_bytes = tps_shape_n_bytes (&tensor->shape);
-  g_autoptr (TpsBuffer) buffer = tps_buffer_pool_try_get (get_host_pool (device), n_bytes);
+  g_autoptr (TpsBuffer) buffer = tps_buffer_pool_get (get_host_pool (device), n_bytes, NULL);
 
   if (buffer == NULL)
     return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,

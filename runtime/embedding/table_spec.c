@@ -13,9 +13,6 @@
 
 /* -- initializer -- */
 
-/* Initializers: checks and names, for the other files of this folder. tps_initializer_fill_row() is
- * declared in table_spec.h. */
-
 /* Values are drawn as FLOAT64 from the random-number stream of the row, and rounded once to the
  * type of the table. */
 
@@ -26,25 +23,19 @@
 
 #define BLOCK 256
 
-typedef struct
-{
-  const gchar *name;
-  gsize offset;
-} Field;
-
-static const Field fields[] = {
+const TpsNumberField tps_initializer_numbers[TPS_INITIALIZER_N_NUMBERS] = {
   { "low", G_STRUCT_OFFSET (TpsInitializer, low) },
   { "high", G_STRUCT_OFFSET (TpsInitializer, high) },
   { "mean", G_STRUCT_OFFSET (TpsInitializer, mean) },
   { "stdev", G_STRUCT_OFFSET (TpsInitializer, stdev) },
 };
 
-/* A kind, with the fields that it uses and the defaults of all fields, in the order of fields[]. */
+/* A kind, with the numbers that it uses and the defaults of all numbers. */
 typedef struct
 {
   const gchar *name;
-  gboolean is_used[G_N_ELEMENTS (fields)];
-  gdouble not_said[G_N_ELEMENTS (fields)];
+  gboolean is_used[TPS_INITIALIZER_N_NUMBERS];
+  gdouble not_said[TPS_INITIALIZER_N_NUMBERS];
 } Kind;
 
 static const Kind kinds[] = {
@@ -74,16 +65,16 @@ resolve_field (TpsInitializer *initializer, gsize field, TpsDType dtype, const g
                GError **error)
 {
   const Kind *kind = &kinds[initializer->kind];
-  gdouble *value = &G_STRUCT_MEMBER (gdouble, initializer, fields[field].offset);
+  gdouble *value = &G_STRUCT_MEMBER (gdouble, initializer, tps_initializer_numbers[field].offset);
 
   if (!kind->is_used[field] && !isnan (*value) && *value != 0)
     return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %g, but %s has none", what,
-                     fields[field].name, *value, kind->name);
+                     tps_initializer_numbers[field].name, *value, kind->name);
   if (!kind->is_used[field] || isnan (*value))
     *value = kind->not_said[field];
   if (fabs (*value) > get_largest (dtype))
     return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %g, expected a finite %s", what,
-                     fields[field].name, *value, tps_dtype_name (dtype));
+                     tps_initializer_numbers[field].name, *value, tps_dtype_name (dtype));
   return TRUE;
 }
 
@@ -115,7 +106,7 @@ initializer_resolve (TpsInitializer *initializer, TpsDType dtype, const gchar *w
   if ((guint) initializer->kind >= G_N_ELEMENTS (kinds) || kinds[initializer->kind].name == NULL)
     return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT, "%s.kind: unknown initializer %d", what,
                      (gint) initializer->kind);
-  for (gsize i = 0; i < G_N_ELEMENTS (fields); i++)
+  for (gsize i = 0; i < TPS_INITIALIZER_N_NUMBERS; i++)
     if (!resolve_field (&resolved, i, dtype, what, error))
       return FALSE;
   if (!check_range (&resolved, dtype, what, error))
@@ -125,9 +116,11 @@ initializer_resolve (TpsInitializer *initializer, TpsDType dtype, const gchar *w
 }
 
 static gdouble
-get_field (const TpsInitializer *initializer, gsize offset)
+get_number (const TpsInitializer *initializer, gsize i)
 {
-  return *(const gdouble *) (gconstpointer) ((const guint8 *) initializer + offset);
+  const guint8 *bytes = (const guint8 *) initializer + tps_initializer_numbers[i].offset;
+
+  return *(const gdouble *) (gconstpointer) bytes;
 }
 
 /* Names the first value that differs between two resolved initializers, "stdev: 1, not 2"; NULL if
@@ -137,13 +130,12 @@ initializer_dup_difference (const TpsInitializer *a, const TpsInitializer *b)
 {
   if (a->kind != b->kind)
     return g_strdup_printf ("kind: %s, not %s", kinds[a->kind].name, kinds[b->kind].name);
-  for (gsize i = 0; i < G_N_ELEMENTS (fields); i++)
+  for (gsize i = 0; i < TPS_INITIALIZER_N_NUMBERS; i++)
     {
-      gdouble x = get_field (a, fields[i].offset);
-      gdouble y = get_field (b, fields[i].offset);
+      gdouble x = get_number (a, i), y = get_number (b, i);
 
       if (x != y && !(isnan (x) && isnan (y)))
-        return g_strdup_printf ("%s: %.17g, not %.17g", fields[i].name, x, y);
+        return g_strdup_printf ("%s: %.17g, not %.17g", tps_initializer_numbers[i].name, x, y);
     }
   if (a->seed != b->seed)
     return g_strdup_printf ("seed: %" G_GINT64_FORMAT ", not %" G_GINT64_FORMAT, a->seed, b->seed);
@@ -544,15 +536,6 @@ place_difference (const TpsTablePlace *a, const TpsTablePlace *b)
   return g_strdup_printf ("device: %s, not %s", left, right);
 }
 
-static gchar *
-durability_difference (TpsDurability a, TpsDurability b)
-{
-  if (a == 0 || b == 0 || a == b)
-    return NULL;
-  return g_strdup_printf ("durability: %s, not %s", tps_durability_name (a),
-                          tps_durability_name (b));
-}
-
 gchar *
 tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec *b)
 {
@@ -583,7 +566,11 @@ tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec *b)
                             tps_optimizer_kind_name (b->optimizer.kind),
                             b->optimizer.learning_rate);
   difference = place_difference (&a->place, &b->place);
-  return difference != NULL ? difference : durability_difference (a->durability, b->durability);
+  if (difference != NULL || a->durability == 0 || b->durability == 0
+      || a->durability == b->durability)
+    return difference;
+  return g_strdup_printf ("durability: %s, not %s", tps_durability_name (a->durability),
+                          tps_durability_name (b->durability));
 }
 
 /* ---- queries of bags ------------------------------------------------------------------------- */

@@ -95,6 +95,10 @@ gsize tps_table_spec_get_bytes (const TpsTableSpec *spec);
  * tps_shard_get_numbers() does. `spec` must be resolved. */
 TpsRowRounding tps_table_spec_get_rounding (const TpsTableSpec *spec);
 
+/* The numbers of TpsInitializer. */
+#define TPS_INITIALIZER_N_NUMBERS 4
+extern const TpsNumberField tps_initializer_numbers[TPS_INITIALIZER_N_NUMBERS];
+
 /* Writes the initial values of row `row` (global id) to `values` [dim] of `dtype`, each rounded
  * once. The values depend only on the initializer and the row. */
 void tps_initializer_fill_row (const TpsInitializer *initializer, gint64 row, TpsDType dtype,

@@ -60,8 +60,10 @@ get_shared_memory (void)
 }
 
 static TpsBudget *
-with_flag (TpsBudget *budget, const gchar *flag)
+make (TpsBudget *parent, const gchar *name, gsize max_bytes, const gchar *flag)
 {
+  TpsBudget *budget = tps_budget_new (parent, name, max_bytes);
+
   tps_budget_set_flag (budget, flag);
   return budget;
 }
@@ -97,30 +99,24 @@ tps_budgets_new (const TpsBudgetLimits *limits)
     limits = &defaults;
   pending = limits->max_pending_bytes > 0 ? limits->max_pending_bytes
                                           : share_of (memory, PENDING_SHARE);
-  budgets->process = with_flag (
-      tps_budget_new (NULL, "the process",
-                      limits->max_memory_bytes > 0
-                          ? limits->max_memory_bytes
-                          : tps_budgets_get_default_process_bytes (tps_host_memory_get_total ())),
-      "--max-memory-mib");
-  budgets->pending = with_flag (tps_budget_new (budgets->process, "pending requests", pending),
-                                "--max-pending-mib");
-  budgets->shared = with_flag (
-      tps_budget_new (budgets->pending, "shared memory", share_of (pending, SHARED_SHARE)),
-      "--max-pending-mib");
-  budgets->strangers = with_flag (tps_budget_new (budgets->process, "requests without rights",
-                                                  share_of (pending, STRANGERS_SHARE)),
-                                  "--max-pending-mib");
-  budgets->averages = with_flag (tps_budget_new (budgets->process, "averages", pending),
-                                 "--max-pending-mib");
+  budgets->process = make (NULL, "the process",
+                           limits->max_memory_bytes > 0 ? limits->max_memory_bytes
+                                                        : tps_budgets_get_default_process_bytes (
+                                                            tps_host_memory_get_total ()),
+                           "--max-memory-mib");
+  budgets->pending = make (budgets->process, "pending requests", pending, "--max-pending-mib");
+  budgets->shared = make (budgets->pending, "shared memory", share_of (pending, SHARED_SHARE),
+                          "--max-pending-mib");
+  budgets->strangers = make (budgets->process, "requests without rights",
+                             share_of (pending, STRANGERS_SHARE), "--max-pending-mib");
+  budgets->averages = make (budgets->process, "averages", pending, "--max-pending-mib");
   budgets->replies = tps_budget_new (budgets->process, "replies", share_of (memory, REPLIES_SHARE));
   budgets->transfers = tps_budget_new (budgets->process, "chunked transfers",
                                        share_of (memory, TRANSFERS_SHARE));
-  budgets->tables = with_flag (tps_budget_new (budgets->process, "tables",
-                                               limits->max_table_bytes > 0
-                                                   ? limits->max_table_bytes
-                                                   : share_of (memory, TABLES_SHARE)),
-                               "--max-table-mib");
+  budgets->tables = make (budgets->process, "tables",
+                          limits->max_table_bytes > 0 ? limits->max_table_bytes
+                                                      : share_of (memory, TABLES_SHARE),
+                          "--max-table-mib");
   budgets->windows = tps_budget_new (budgets->process, "push windows",
                                      share_of (memory, WINDOWS_SHARE));
   windows = tps_budget_get_max (budgets->windows);
@@ -132,10 +128,9 @@ tps_budgets_new (const TpsBudgetLimits *limits)
                                                 share_of (windows, OTHER_WINDOWS_SHARE));
   budgets->rendezvous = tps_budget_new (budgets->process, "rendezvous", MAX_RENDEZVOUS_BYTES);
   budgets->channels = tps_budget_new (budgets->process, "encrypted connections", 0);
-  budgets->handshakes = with_flag (
-      tps_budget_new (budgets->channels, "TLS handshakes",
-                      share_of (tps_budget_get_max (budgets->process), HANDSHAKES_SHARE)),
-      "--max-memory-mib");
+  budgets->handshakes = make (budgets->channels, "TLS handshakes",
+                              share_of (tps_budget_get_max (budgets->process), HANDSHAKES_SHARE),
+                              "--max-memory-mib");
   budgets->passes = tps_budget_new (budgets->process, "passes of trainers",
                                     share_of (memory, PASSES_SHARE));
   budgets->kept = tps_budget_new (budgets->process, "memory kept for reuse", 0);
@@ -151,32 +146,18 @@ tps_budgets_or_none (const TpsBudgets *budgets)
   return budgets != NULL ? budgets : &none;
 }
 
-static const TpsFamily memory_limit = {
-  .name = "memory_limit_bytes",
-  .help = "The most that a budget can hold: the smallest limit of the budget and its parents.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "budget" },
-};
-
-static const TpsFamily memory_held = {
-  .name = "memory_held_bytes",
-  .help = "Bytes that are charged to a budget.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "budget" },
-};
-
-static const TpsFamily memory_peak = {
-  .name = "memory_peak_bytes",
-  .help = "The most that was ever charged to a budget.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "budget" },
-};
-
-static const TpsFamily memory_refused = {
-  .name = "memory_refused_total",
-  .help = "Charges that a budget refused, because it was full.",
-  .labels = { "budget" },
-};
+static const TpsFamily memory_limit = TPS_FAMILY (
+    GAUGE, "memory_limit_bytes",
+    "The most that a budget can hold: the smallest limit of the budget and its parents.",
+    .labels = { "budget" });
+static const TpsFamily memory_held = TPS_FAMILY (
+    GAUGE, "memory_held_bytes", "Bytes that are charged to a budget.", .labels = { "budget" });
+static const TpsFamily memory_peak = TPS_FAMILY (GAUGE, "memory_peak_bytes",
+                                                 "The most that was ever charged to a budget.",
+                                                 .labels = { "budget" });
+static const TpsFamily memory_refused = TPS_FAMILY (
+    COUNTER, "memory_refused_total", "Charges that a budget refused, because it was full.",
+    .labels = { "budget" });
 
 /* Adds the numbers of one budget. Budgets with the same name share one sample, which has their
  * sum. */

@@ -36,25 +36,17 @@ tps_open_round_list_missing (TpsOpenRound *open, guint n_trainers, TpsHasCome ha
 
 /* -- metrics of rounds -- */
 
-static const TpsFamily open_rounds = {
-  .name = "rounds_open",
-  .help = "Rounds for which trainers are missing, by server: averaging or updating.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "server" },
-};
-
-static const TpsFamily waiting_calls = {
-  .name = "rounds_waiting_calls",
-  .help = "Calls of trainers that take part in a round and have not been answered.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "server" },
-};
-
-static const TpsFamily completed_rounds = {
-  .name = "rounds_completed_total",
-  .help = "Rounds that ended with an average or an update of the model.",
-  .labels = { "server" },
-};
+static const TpsFamily open_rounds = TPS_FAMILY (
+    GAUGE, "rounds_open",
+    "Rounds for which trainers are missing, by server: averaging or updating.",
+    .labels = { "server" });
+static const TpsFamily waiting_calls = TPS_FAMILY (
+    GAUGE, "rounds_waiting_calls",
+    "Calls of trainers that take part in a round and have not been answered.",
+    .labels = { "server" });
+static const TpsFamily completed_rounds = TPS_FAMILY (
+    COUNTER, "rounds_completed_total",
+    "Rounds that ended with an average or an update of the model.", .labels = { "server" });
 
 void
 tps_round_numbers_init (TpsRoundNumbers *numbers, TpsMetrics *metrics, const gchar *server)

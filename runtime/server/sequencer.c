@@ -61,8 +61,7 @@ static gboolean
 can_follow (const TpsOrdered *ordered, const TpsTurnQueue *queue)
 {
   return ordered->may_follow && !ordered->has_waited && queue->first == queue->last
-         && queue->first->number == queue->n_taken && queue->first->ordered->may_follow
-         && queue->first->ordered->has_begun;
+         && queue->first->number == queue->n_taken && queue->first->ordered->has_begun;
 }
 
 static void

@@ -12,10 +12,8 @@ import os
 import struct
 import sys
 
-sys.path.insert(0,
-                os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "plugin", "frame"))
-from make_vectors import (BOOL, DOUBLE, I32, I64, LIST, MESSAGES, STRING, STRUCT, TBinaryProtocol,
-                          TCompactProtocol, TMessageType, message_bytes)
+from messages import (BOOL, DOUBLE, I32, I64, LIST, MESSAGES, STRING, STRUCT, TBinaryProtocol,
+                      TCompactProtocol, TMessageType, message_bytes)
 
 
 def tensor(dtype, shape, data):

@@ -2,6 +2,7 @@
 
 #include "tests/history/remote_server.h"
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 
@@ -17,7 +18,9 @@ using thriftps_test::fields_of;
 using thriftps_test::Message;
 using thriftps_test::RawClient;
 
-constexpr const char *kTable = "counts";
+/* Each push changes both tables. A read takes even rows from the first table and odd rows from the
+ * second one, so a push that a crash keeps in one table only is torn. */
+constexpr const char *kTables[] = { "counts", "more_counts" };
 
 TpsTensorView
 view_of (TpsDType dtype, const void *data, size_t n, size_t dim)
@@ -43,14 +46,20 @@ reply_of (const Message &message)
 Reply
 create (RawClient *client, const RemoteTable &table)
 {
-  TpsTableSpec spec;
+  Reply reply = Reply::ok;
 
-  tps_table_spec_init (&spec, kTable, table.n_rows, static_cast<gint32> (table.n_columns));
-  spec.initializer.kind = TPS_INITIALIZER_ZEROS;
-  spec.optimizer.kind = TPS_OPTIMIZER_SGD;
-  spec.optimizer.learning_rate = 1;
-  Reply reply = reply_of (thriftps_test::create_table (*client, spec));
-  tps_table_spec_clear (&spec);
+  for (const char *name : kTables)
+    {
+      TpsTableSpec spec;
+
+      tps_table_spec_init (&spec, name, table.n_rows, static_cast<gint32> (table.n_columns));
+      spec.initializer.kind = TPS_INITIALIZER_ZEROS;
+      spec.optimizer.kind = TPS_OPTIMIZER_SGD;
+      spec.optimizer.learning_rate = 1;
+      if (reply == Reply::ok)
+        reply = reply_of (thriftps_test::create_table (*client, spec));
+      tps_table_spec_clear (&spec);
+    }
   return reply;
 }
 
@@ -71,17 +80,23 @@ public:
     const std::vector<gint64> ids (rows.begin (), rows.end ());
     std::vector<gint64> offsets (rows.size ());
     std::vector<float> values (rows.size () * table_.n_columns);
-    TpsBagGradient gradient = {};
-    TpsApplyBagGradientsArguments arguments = { 1, &gradient, { &name[0], sequence }, nullptr };
+    TpsBagGradient gradients[2] = {};
+    TpsApplyBagGradientsArguments arguments = { 2, gradients, { &name[0], sequence }, nullptr };
 
     std::iota (offsets.begin (), offsets.end (), 0);
     for (size_t i = 0; i < rows.size (); i++)
       values[i * table_.n_columns + column] = -1;
-    gradient.query.table = kTable;
-    gradient.query.pooling = TPS_POOLING_SUM;
-    gradient.query.indices = view_of (TPS_DTYPE_INT64, ids.data (), ids.size (), 0);
-    gradient.query.offsets = view_of (TPS_DTYPE_INT64, offsets.data (), offsets.size (), 0);
-    gradient.gradient = view_of (TPS_DTYPE_FLOAT32, values.data (), rows.size (), table_.n_columns);
+    for (size_t t = 0; t < 2; t++)
+      {
+        TpsBagQuery *query = &gradients[t].query;
+
+        query->table = kTables[t];
+        query->pooling = TPS_POOLING_SUM;
+        query->indices = view_of (TPS_DTYPE_INT64, ids.data (), ids.size (), 0);
+        query->offsets = view_of (TPS_DTYPE_INT64, offsets.data (), offsets.size (), 0);
+        gradients[t].gradient = view_of (TPS_DTYPE_FLOAT32, values.data (), rows.size (),
+                                         table_.n_columns);
+      }
     for (unsigned i = 0; i < n_copies; i++)
       client_.Send ("EmbeddingTable:apply_bag_gradients", static_cast<int> (i + 1),
                     fields_of<tps_apply_bag_gradients_rpc> (&arguments));
@@ -91,11 +106,41 @@ public:
   Reply
   read (const Rows &rows, std::vector<float> *values) override
   {
+    std::vector<float> of_table;
+
+    values->resize (rows.size () * table_.n_columns);
+    for (size_t t = 0; t < 2; t++)
+      {
+        Reply reply = read_table (kTables[t], rows, &of_table);
+
+        if (reply != Reply::ok)
+          return reply;
+        for (size_t i = 0; i < rows.size (); i++)
+          if (rows[i] % 2 == t)
+            std::copy_n (&of_table[i * table_.n_columns], table_.n_columns,
+                         &(*values)[i * table_.n_columns]);
+      }
+    return Reply::ok;
+  }
+
+  Reply
+  recreate () override
+  {
+    for (const char *name : kTables)
+      if (Reply reply = reply_of (thriftps_test::drop_table (client_, name)); reply != Reply::ok)
+        return reply;
+    return create (&client_, table_);
+  }
+
+private:
+  Reply
+  read_table (const char *name, const Rows &rows, std::vector<float> *values)
+  {
     std::vector<gint64> ids (rows.begin (), rows.end ());
     TpsLookupRowsArguments arguments = {};
     TpsTensor answer = {};
 
-    arguments.table = const_cast<gchar *> (kTable);
+    arguments.table = const_cast<gchar *> (name);
     tps_tensor_init_copy (&arguments.indices,
                           view_of (TPS_DTYPE_INT64, ids.data (), ids.size (), 0));
     Message message = client_.Call ("EmbeddingTable:lookup_rows",
@@ -111,15 +156,6 @@ public:
     return Reply::ok;
   }
 
-  Reply
-  recreate () override
-  {
-    Reply reply = reply_of (thriftps_test::drop_table (client_, kTable));
-
-    return reply == Reply::ok ? create (&client_, table_) : reply;
-  }
-
-private:
   Reply
   receive (unsigned n_copies, const std::function<void ()> &acked)
   {

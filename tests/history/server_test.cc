@@ -121,9 +121,14 @@ protected:
 
 } // namespace
 
-TEST_F (HistoryOfAServer, isValidAfterKills)
+/* The parameter is the location of the tables. */
+class Killed : public HistoryOfAServer, public testing::WithParamInterface<const char *>
 {
-  DataServer server (new_folder ());
+};
+
+TEST_P (Killed, hasAValidHistory)
+{
+  DataServer server (new_folder (), { std::string ("--table-device=") + GetParam () });
 
   run_rounds (
       &server, [] {},
@@ -134,6 +139,8 @@ TEST_F (HistoryOfAServer, isValidAfterKills)
         server.kill ();
       });
 }
+
+INSTANTIATE_TEST_SUITE_P (All, Killed, testing::Values ("cpu", "cuda:0"));
 
 TEST_F (HistoryOfAServer, isValidAfterPowerCuts)
 {

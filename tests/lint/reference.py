@@ -5,9 +5,9 @@
 ./bazelw test //tests/lint:reference_test
 ./bazelw run //tests/lint:reference             writes the file
 
-Options and values come from the program (--help-markdown, --tuning), metrics from the TpsFamily
-constants, and events from TPS_TRACE_EVENT in the sources. The meaning of an event is not data: it
-is the last column of its row, which is written by hand and kept.
+Options and values come from the program (--help-markdown, --tuning), metrics from TPS_FAMILY and
+events from TPS_TRACE_EVENT in the sources. The meaning of an event is not data: it is the last
+column of its row, which is written by hand and kept.
 """
 
 import ast
@@ -22,8 +22,9 @@ SERVER = "plugin/app/thriftps_server"
 FOLDERS = ("plugin", "runtime", "cuda")
 MACHINE_LINES = 1  # of --tuning, between its header and the first value: the cores
 
-FAMILY = re.compile(r'\{\s*\.name = "\w+",\s*\.help =')
 STRING = r'"(?:[^"\\]|\\.)*"'
+FAMILY = re.compile(  # kind, name, help, labels
+    r'TPS_FAMILY \(\s*(\w+),\s*"(\w+)",\s*((?:%s\s*)+)(?:,\s*\.labels = \{([^}]*)\})?' % STRING)
 EVENT = re.compile(r'TPS_TRACE_EVENT \("(\w+)",\s*TPS_TRACE_(\w+)\)')
 OWN_EVENT = re.compile(r'\.level = TPS_TRACE_(\w+),\s*\.event = "(\w+)"')  # of the log itself
 MEANING = re.compile(r"^\| `(\w+)` \| [a-z, ]+ \| [^|]* \| (.*) \|$", re.MULTILINE)
@@ -77,36 +78,15 @@ def list_sources():
                         yield os.path.relpath(path, ROOT), file.read()
 
 
-def read_member(block, name):
-    found = re.search(r"\.%s =\s*((?:%s\s*)+)" % (name, STRING), block)
-    return "".join(ast.literal_eval(part) for part in re.findall(STRING, found.group(1)))
-
-
-def read_block(text, start):
-    """The initializer that begins with the brace at `start`."""
-    depth = 0
-    for at in range(start, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[at], 0)
-        if depth == 0:
-            return text[start:at + 1]
-    raise ValueError("an initializer has no end")
-
-
 def find_metrics(sources):
     rows = set()
     for _, text in sources:
-        if "TpsFamily" not in text:
-            continue
-        for match in FAMILY.finditer(text):
-            block = read_block(text, match.start())
-            kind = re.search(r"\.kind = TPS_FAMILY_(\w+)", block)
-            labels = re.search(r"\.labels = \{([^}]*)\}", block)
-            name = read_member(block, "name")
+        for kind, name, texts, labels in FAMILY.findall(text):
+            meaning = "".join(ast.literal_eval(part) for part in re.findall(STRING, texts))
             rows.add("| `%s` | %s |%s | %s |" % (
-                name if name.startswith("process_") else "thriftps_" + name,
-                kind.group(1).lower() if kind else "counter",
-                " " + ", ".join("`%s`" % label for label in re.findall(r'"(\w+)"', labels.group(1)))
-                if labels else "", read_member(block, "help").rstrip(".")))
+                name if name.startswith("process_") else "thriftps_" + name, kind.lower(),
+                " " + ", ".join("`%s`" % label for label in re.findall(r'"(\w+)"', labels))
+                if labels else "", meaning.rstrip(".")))
     return table(("name", "type", "labels", "meaning"), sorted(rows))
 
 

@@ -222,7 +222,9 @@ class Others(ErrorTest):
 
     def test_duplicate_and_stale_push(self):
         with Server() as server, Client(server.address, Rendezvous) as store:
-            store.add("sum", 1, PushId("me", 1))
+            store.add("sum", 5, PushId("me", 1))
+            self.assertEqual(store.add("sum", 1, PushId("me", 2)), 6)
+            self.assertEqual(store.add("sum", 5, PushId("me", 1)), 5, "the first reply again")
             self.assert_fails(ErrorCode.DUPLICATE, lambda: store.add("sum", 2, PushId("me", 1)),
                               "me")
             store.add("sum", 1, PushId("me", 5000))

@@ -297,6 +297,11 @@ class Errors(ErrorTest):
                 "emb", gradient([1], -1.0), PushId("me", 2)), "2", "me")
             self.assert_fails(ErrorCode.INVALID_ARGUMENT, lambda: calls.apply_row_gradients(
                 "emb", gradient([1], -1.0), PushId("white space", 2)), "push.client")
+            calls.drop_table("emb")
+            calls.create_table(spec())  # another table, so its ids are new
+            for sequence in (5000, 4990, 5000, 4990):
+                calls.apply_row_gradients("emb", gradient([1], -1.0), PushId("me", sequence))
+            self.assertEqual(rows_of(calls, [1]), [2.0] * DIM)
 
 
 # ---- many concurrent clients

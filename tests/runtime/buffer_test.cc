@@ -70,9 +70,9 @@ TEST (BufferPool, ReusesAsLongAsItIsUsed)
 
   for (int i = 0; i < 100; i++)
     {
-      TpsBuffer *buffer = tps_buffer_pool_try_get (pool, 8192);
+      TpsBuffer *buffer = tps_buffer_pool_get (pool, 8192, NULL);
       /* must not get the memory of the first buffer */
-      TpsBuffer *other = tps_buffer_pool_try_get (pool, 8192);
+      TpsBuffer *other = tps_buffer_pool_get (pool, 8192, NULL);
 
       EXPECT_TRUE (i == 0 || tps_buffer_get_data (buffer) == data) << i;
       data = tps_buffer_get_data (buffer);
@@ -101,14 +101,14 @@ protected:
 
 TEST_F (BudgetedPool, ChargesBuffersInUseAndKeptBuffers)
 {
-  TpsBuffer *buffer = tps_buffer_pool_try_get (pool, 32 << 10);
+  TpsBuffer *buffer = tps_buffer_pool_get (pool, 32 << 10, NULL);
 
   EXPECT_EQ (tps_budget_get_held (pending), 32u << 10);
   EXPECT_EQ (tps_budget_get_held (kept), 0u);
   tps_buffer_unref (buffer);
   EXPECT_EQ (tps_budget_get_held (pending), 0u);
   EXPECT_EQ (tps_budget_get_held (kept), 32u << 10);
-  buffer = tps_buffer_pool_try_get (pool, 32 << 10);
+  buffer = tps_buffer_pool_get (pool, 32 << 10, NULL);
   EXPECT_EQ (tps_budget_get_held (pending), 32u << 10) << "used again";
   EXPECT_EQ (tps_budget_get_held (kept), 0u);
   tps_buffer_unref (buffer);
@@ -120,11 +120,11 @@ TEST_F (BudgetedPool, IdleBuffersNeverCauseARefusal)
 {
   for (int i = 0; i < 2; i++)
     {
-      TpsBuffer *first = tps_buffer_pool_try_get (pool, 32 << 10);
-      TpsBuffer *second = tps_buffer_pool_try_get (pool, 32 << 10);
+      TpsBuffer *first = tps_buffer_pool_get (pool, 32 << 10, NULL);
+      TpsBuffer *second = tps_buffer_pool_get (pool, 32 << 10, NULL);
 
       ASSERT_NE (second, nullptr);
-      EXPECT_EQ (tps_buffer_pool_try_get (pool, 4096), nullptr) << "the limit of the pool";
+      EXPECT_EQ (tps_buffer_pool_get (pool, 4096, NULL), nullptr) << "the limit of the pool";
       tps_buffer_unref (first);
       tps_buffer_unref (second);
       EXPECT_EQ (tps_budget_get_held (kept), 64u << 10);
@@ -135,7 +135,7 @@ TEST_F (BudgetedPool, IdleBuffersNeverCauseARefusal)
       EXPECT_EQ (tps_budget_get_held (kept), 64u << 10) << "it fits";
       EXPECT_TRUE (tps_budget_charge (tables, 4 << 10, nullptr));
       EXPECT_EQ (tps_budget_get_held (kept), 32u << 10);
-      TpsBuffer *other = tps_buffer_pool_try_get (pool, 56 << 10);
+      TpsBuffer *other = tps_buffer_pool_get (pool, 56 << 10, NULL);
       EXPECT_NE (other, nullptr);
       tps_buffer_unref (other);
       tps_budget_release (tables, 40 << 10);
@@ -145,12 +145,12 @@ TEST_F (BudgetedPool, IdleBuffersNeverCauseARefusal)
 TEST_F (BudgetedPool, LeavesBuffersAloneThatWereOutBefore)
 {
   g_autoptr (TpsBufferPool) late = tps_buffer_pool_new (nullptr, nullptr, 1 << 20);
-  TpsBuffer *before = tps_buffer_pool_try_get (late, 8192);
+  TpsBuffer *before = tps_buffer_pool_get (late, 8192, NULL);
 
-  tps_buffer_unref (tps_buffer_pool_try_get (late, 4096));
+  tps_buffer_unref (tps_buffer_pool_get (late, 4096, NULL));
   tps_buffer_pool_set_budgets (late, pending, kept);
   EXPECT_EQ (tps_budget_get_held (process), 0u) << "the kept buffers are freed";
-  TpsBuffer *after = tps_buffer_pool_try_get (late, 4096);
+  TpsBuffer *after = tps_buffer_pool_get (late, 4096, NULL);
   EXPECT_EQ (tps_budget_get_held (pending), 4096u);
   tps_buffer_unref (before);
   EXPECT_EQ (tps_budget_get_held (pending), 4096u);
@@ -172,7 +172,7 @@ TEST (BufferPool, CountsItsBytesUnderRandomUse)
     {
       if (random () % 2 == 0 || held.empty ())
         {
-          TpsBuffer *buffer = tps_buffer_pool_try_get (pool, random () % 200000);
+          TpsBuffer *buffer = tps_buffer_pool_get (pool, random () % 200000, NULL);
 
           if (buffer == nullptr)
             continue;
@@ -194,7 +194,7 @@ TEST (BufferPool, CountsItsBytesUnderRandomUse)
       tps_buffer_unref (buffer);
       held.pop_back ();
     }
-  EXPECT_EQ (tps_buffer_pool_try_get (pool, G_MAXSIZE), nullptr);
+  EXPECT_EQ (tps_buffer_pool_get (pool, G_MAXSIZE, NULL), nullptr);
   for (auto &entry : held)
     tps_buffer_unref (entry.first);
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 0u);
@@ -258,7 +258,7 @@ use (TpsBufferPool *pool, gsize n_bytes, int n)
 
   for (int i = 0; i < n; i++)
     {
-      buffers.push_back (tps_buffer_pool_try_get (pool, n_bytes));
+      buffers.push_back (tps_buffer_pool_get (pool, n_bytes, NULL));
       ASSERT_NE (buffers.back (), nullptr);
       EXPECT_EQ (tps_buffer_get_size (buffers.back ()), n_bytes);
       EXPECT_TRUE (tps_buffer_is_exclusive (buffers.back ()));

@@ -14,9 +14,18 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__
 FIELD = '  11: optional binary lookup_device (size = "16")\n'
 NEW_FIELD = '  12: optional i64 uptime_ms (presence = "explicit")\n  13: list<string> labels\n'
 METHOD = "service Node {\n"
+TABLE_METHOD = "service EmbeddingTable {\n"
 NEW_METHOD = '''  /** Finds values. */
   list<string> find(1: string name (text = "name"), 2: i32 limit (min = "0"), 3: bool all)
       throws (1: ServiceError failure) (right = "read", lane = "worker", result = "names")
+'''
+NEW_TABLE_METHOD = '''
+  i64 count_rows(1: string table (text = "name"))
+      throws (1: node.ServiceError failure) (right = "read", result = "rows")
+'''
+WITHOUT_FORM = '''
+  i64 count_bags(1: list<BagQuery> queries)
+      throws (1: node.ServiceError failure) (right = "read", result = "bags")
 '''
 
 USER = """
@@ -52,14 +61,28 @@ class Additions(unittest.TestCase):
         self.folder = folder.name
         os.chdir(ROOT)
 
-    def run_generator(self, path, *outputs):
+    def write_contract(self, table_method):
+        """Writes the IDL with additions, and its JSON, into the folder."""
+        additions = {"thrift/node.thrift": ((FIELD, NEW_FIELD), (METHOD, NEW_METHOD)),
+                     "thrift/embedding_table.thrift": ((TABLE_METHOD, table_method),)}
+        for path in glob.glob("thrift/*.thrift"):
+            text = read(path)
+            for place, addition in additions.get(path, ()):
+                self.assertIn(place, text)
+                text = text.replace(place, place + addition)
+            write(os.path.join(self.folder, os.path.basename(path)), text)
+        for path in glob.glob(os.path.join(self.folder, "*.thrift")):
+            subprocess.run([THRIFT, "--gen", "json", "-out", self.folder, path], check=True)
+
+    def run_generator(self, path, *outputs, **options):
         """Runs a generator, with its outputs in the places of the tree. Returns their texts."""
         made = [os.path.join(self.folder, os.path.dirname(path), each) for each in outputs]
         for each in made:
             os.makedirs(os.path.dirname(each), exist_ok=True)
         environment = dict(os.environ, PYTHONPATH="thrift:plugin/wire", PYTHONDONTWRITEBYTECODE="1")
         files = sorted(glob.glob(os.path.join(self.folder, "*.json")))
-        subprocess.run(["/usr/bin/python3", path, *made, *files], check=True, env=environment)
+        subprocess.run(["/usr/bin/python3", path, *made, *files], check=True, env=environment,
+                       **options)
         return [read(each) for each in made if os.path.isfile(each)]
 
     def compile(self, path):
@@ -70,16 +93,7 @@ class Additions(unittest.TestCase):
                         path], check=True)
 
     def test_additions_need_no_other_change(self):
-        for path in glob.glob("thrift/*.thrift"):
-            text = read(path)
-            if path == "thrift/node.thrift":
-                self.assertIn(FIELD, text)
-                text = text.replace(FIELD, FIELD + NEW_FIELD)
-                text = text.replace(METHOD, METHOD + NEW_METHOD)
-            write(os.path.join(self.folder, os.path.basename(path)), text)
-        for path in glob.glob(os.path.join(self.folder, "*.thrift")):
-            subprocess.run([THRIFT, "--gen", "json", "-out", self.folder, path],
-                           check=True)
+        self.write_contract(NEW_TABLE_METHOD)
         self.run_generator("plugin/wire/wire.py", ".")
         methods, = self.run_generator("plugin/service/methods.py", "methods.h")
         self.run_generator("plugin/client/stubs.py", "stubs.h", "stubs.c")
@@ -92,6 +106,16 @@ class Additions(unittest.TestCase):
         row = "{ TPS_RIGHT_READ, &tps_find_rpc, prefix##find, TPS_METHOD_ON_WORKER }"
         self.assertIn(row, methods)
         self.assertIn('"find": (("name", "text"), ("limit", "i32"), ("all", "flag"),)', native[2])
+        self.assertIn('"count_rows": (("table", "text"),)', native[2])
+
+    def test_an_argument_without_a_form_in_python_is_refused(self):
+        self.write_contract(WITHOUT_FORM)
+        with self.assertRaises(subprocess.CalledProcessError) as raised:
+            self.run_generator("plugin/python/native/flat_functions.py", "flat_functions.h",
+                               "flat_functions.c", "_methods.py", text=True,
+                               stderr=subprocess.PIPE)
+        self.assertIn("EmbeddingTable.count_bags: its argument queries has no form in Python: add "
+                      "that of a list of BagQuery to the tables", raised.exception.stderr)
 
 
 if __name__ == "__main__":

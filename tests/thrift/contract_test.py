@@ -78,12 +78,19 @@ class Refusals(unittest.TestCase):
         self.assertEqual(contract.structs["Paint"].fields[0].type.name, "Colour")
 
     def test_methods(self):
-        self.refuse("service S { void f()" + THROWS + "}", "S.f needs a right")
-        self.refuse("service S { void f()" + THROWS + '(right = "all") }', "S.f needs a right")
+        self.refuse("service S { void f()" + THROWS + "}", "S.f needs the annotation right")
+        self.refuse("service S { void f()" + THROWS + '(right = "all") }',
+                    "S.f needs the annotation right")
         self.refuse("service S { void f()" + THROWS + '(right = "read", lane = "fast") }',
-                    "S.f needs a right")
-        self.refuse('service S { void f() (right = "read") }', "does not throw ServiceError")
-        self.refuse("service S { i32 f()" + THROWS + '(right = "read") }', "has a name")
+                    "S.f: its lane must be")
+        self.refuse('service S { void f() (right = "read") }', "S.f needs `throws")
+        self.refuse("service S { i32 f()" + THROWS + '(right = "read") }',
+                    "S.f needs the annotation result")
+        self.refuse("service S { void f()" + THROWS + '(right = "read", result = "x") }',
+                    "S.f is void")
+        method = "{ void f()" + THROWS + '(right = "read") }\n'
+        self.refuse("service S " + method + "service T " + method,
+                    "S.f and T.f have one name in C, tps_f_rpc")
         self.refuse("service S { void f()" + THROWS + '(rigth = "read") }', "annotation rigth")
 
     def test_fields(self):

@@ -40,29 +40,18 @@ recognize (TpsNetChannel *channel, gint fd, GError **error)
 
 static const TpsNetChannelOps ops = { .recognize = recognize };
 
-static const TpsFamily handshakes = {
-  .name = "tls_handshakes_total",
-  .help = "TLS handshakes that ended, by result: done or failed.",
-  .labels = { "result" },
-};
-
-static const TpsFamily current_handshakes = {
-  .name = "tls_handshakes_in_progress",
-  .help =
-      "TLS handshakes that wait for their clients or for a tps-tls thread, or are being computed.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily kernel_connections = {
-  .name = "tls_kernel_connections_total",
-  .help = "Encrypted connections whose bytes the kernel encrypts.",
-};
-
-static const TpsFamily certificate_expiry = {
-  .name = "tls_certificate_expiry_timestamp_seconds",
-  .help = "The time at which the certificate of the server expires, in seconds since 1970.",
-  .kind = TPS_FAMILY_GAUGE,
-};
+static const TpsFamily handshakes = TPS_FAMILY (
+    COUNTER, "tls_handshakes_total", "TLS handshakes that ended, by result: done or failed.",
+    .labels = { "result" });
+static const TpsFamily current_handshakes = TPS_FAMILY (
+    GAUGE, "tls_handshakes_in_progress",
+    "TLS handshakes that wait for their clients or for a tps-tls thread, or are being computed.");
+static const TpsFamily kernel_connections = TPS_FAMILY (
+    COUNTER, "tls_kernel_connections_total",
+    "Encrypted connections whose bytes the kernel encrypts.");
+static const TpsFamily certificate_expiry = TPS_FAMILY (
+    GAUGE, "tls_certificate_expiry_timestamp_seconds",
+    "The time at which the certificate of the server expires, in seconds since 1970.");
 
 static gint64
 read_expiry (gpointer tls)

@@ -451,21 +451,14 @@ tps_otlp_is_endpoint (const gchar *text)
          && (*path == '\0' || strcmp (path, "/") == 0);
 }
 
-static const TpsFamily sent_spans = {
-  .name = "otlp_spans_sent_total",
-  .help = "Spans that the collector accepted.",
-};
-
-static const TpsFamily dropped_spans = {
-  .name = "otlp_spans_dropped_total",
-  .help = "Spans for which there was no room, or that the collector did not accept.",
-};
-
-static const TpsFamily queued_spans = {
-  .name = "otlp_queue_spans",
-  .help = "Spans that wait for the exporter, not counting those of its current request.",
-  .kind = TPS_FAMILY_GAUGE,
-};
+static const TpsFamily sent_spans = TPS_FAMILY (COUNTER, "otlp_spans_sent_total",
+                                                "Spans that the collector accepted.");
+static const TpsFamily dropped_spans = TPS_FAMILY (
+    COUNTER, "otlp_spans_dropped_total",
+    "Spans for which there was no room, or that the collector did not accept.");
+static const TpsFamily queued_spans = TPS_FAMILY (
+    GAUGE, "otlp_queue_spans",
+    "Spans that wait for the exporter, not counting those of its current request.");
 
 static void
 collect_queue (TpsReading *reading, gpointer tracer)

@@ -616,12 +616,6 @@ bury_if_done (TpsRound *round, TpsAveragingOutput *output)
 }
 
 guint
-tps_averaging_get_default_max_rounds (guint n_trainers)
-{
-  return CLAMP (MAX_SLOTS / MAX (n_trainers, 1), MIN_MAX_ROUNDS, MAX_ROUNDS);
-}
-
-guint
 tps_averaging_get_n_open (const TpsAveraging *averaging)
 {
   return averaging->open_rounds.length;
@@ -642,7 +636,8 @@ tps_averaging_new (const TpsAveragingOptions *options)
   g_return_val_if_fail (options->n_trainers >= 1 && options->round_timeout_ns > 0, NULL);
   averaging->options = *options;
   if (options->max_rounds == 0)
-    averaging->options.max_rounds = tps_averaging_get_default_max_rounds (options->n_trainers);
+    averaging->options.max_rounds = CLAMP (MAX_SLOTS / options->n_trainers, MIN_MAX_ROUNDS,
+                                           MAX_ROUNDS);
   averaging->newest = g_new (gint64, options->n_trainers);
   forget_trainers (averaging);
   g_queue_init (&averaging->open_rounds);
@@ -689,9 +684,8 @@ forget_batches (TpsAveraging *averaging, TpsAveragingOutput *output)
 void
 tps_averaging_free (TpsAveraging *averaging)
 {
-  TpsAveragingOutput output;
+  TpsAveragingOutput output = { 0 };
 
-  tps_averaging_output_init (&output);
   forget_batches (averaging, &output);
   tps_averaging_output_clear (&output);
   g_free (averaging->newest);
@@ -802,27 +796,23 @@ retire_current (TpsAveraging *averaging, TpsAveragingOutput *output)
 static void
 begin_batch (TpsAveraging *averaging, const TpsAveragingTicket *ticket, TpsAveragingOutput *output)
 {
-  if (averaging->current != NULL)
+  while (averaging->open_rounds.head != NULL)
     {
-      {
-        while (averaging->open_rounds.head != NULL)
-          {
-            TpsRound *round = averaging->open_rounds.head->data;
-            g_autofree gchar *missing = round_describe_missing (round);
+      TpsRound *round = averaging->open_rounds.head->data;
+      g_autofree gchar *missing = round_describe_missing (round);
 
-            round_close (
-                round, TPS_ROUND_ABORTED,
-                g_error_new (
-                    TPS_ERROR, TPS_ERROR_ABORTED,
-                    "round (batch %" G_GINT64_FORMAT
-                    ", param_loc %d) was ended by trainer %d, which began batch %" G_GINT64_FORMAT
-                    "; missing: %s",
-                    round->batch, round->param_loc, ticket->trainer, ticket->batch, missing),
-                output);
-          }
-      }
-      retire_current (averaging, output);
+      round_close (
+          round, TPS_ROUND_ABORTED,
+          g_error_new (
+              TPS_ERROR, TPS_ERROR_ABORTED,
+              "round (batch %" G_GINT64_FORMAT
+              ", param_loc %d) was ended by trainer %d, which began batch %" G_GINT64_FORMAT
+              "; missing: %s",
+              round->batch, round->param_loc, ticket->trainer, ticket->batch, missing),
+          output);
     }
+  if (averaging->current != NULL)
+    retire_current (averaging, output);
   averaging->current = batch_new (ticket->batch);
 }
 
@@ -1129,12 +1119,6 @@ tps_averaging_end_all (TpsAveraging *averaging, const GError *error, TpsAveragin
 }
 
 void
-tps_averaging_output_init (TpsAveragingOutput *output)
-{
-  *output = (TpsAveragingOutput) { 0 };
-}
-
-void
 tps_averaging_output_clear (TpsAveragingOutput *output)
 {
   for (TpsContribution *dead = output->dead_contributions, *next; dead != NULL; dead = next)
@@ -1147,5 +1131,5 @@ tps_averaging_output_clear (TpsAveragingOutput *output)
       next = dead->next;
       round_free (dead);
     }
-  tps_averaging_output_init (output);
+  *output = (TpsAveragingOutput) { 0 };
 }

@@ -57,8 +57,11 @@ typedef struct
   TpsBufferPool *shared_buffers; /* for averages of gradients in shared memory; borrowed; NULL =
                                   * `buffers` */
   TpsDeviceSums *on_device; /* borrowed; holds the dense sums; NULL = they are in host memory */
-  guint max_rounds;         /* of one batch; 0 = tps_averaging_get_default_max_rounds() */
-  TpsBudget *budget;        /* of rounds, apart from their gradients; borrowed; NULL = none */
+  /* Of one batch; 0 = 64 Mi / n_trainers, but at least 256 and at most 65,536. A round takes 32
+   * bytes for each trainer, apart from gradients: the rounds of a batch take at most about 2 GiB,
+   * or up to 8 GiB with more than 262,144 trainers. */
+  guint max_rounds;
+  TpsBudget *budget; /* of rounds, apart from their gradients; borrowed; NULL = none */
 } TpsAveragingOptions;
 
 /* One call, in the caller's storage. It must not move between push() and its return in
@@ -97,9 +100,8 @@ struct TpsAveragingJob
   GError *error;
 };
 
-/* Actions for the caller. An output may collect the actions of several calls. It must be
- * initialised once with tps_averaging_output_init(), and cleared after each use with
- * tps_averaging_output_clear(). */
+/* Actions for the caller. An output may collect the actions of several calls. All zero =
+ * no actions. Must be cleared after each use with tps_averaging_output_clear(). */
 typedef struct
 {
   TpsAveragingTicket *answered; /* in order; the caller owns them now */
@@ -118,11 +120,6 @@ typedef struct
   TpsContribution *dead_contributions;
   TpsRound *dead_rounds;
 } TpsAveragingOutput;
-
-/* Returns the default of max_rounds: 64 Mi / n_trainers, but at least 256 and at most 65,536. A
- * round takes 32 bytes for each trainer, apart from gradients. The rounds of a batch thus take at
- * most about 2 GiB, or up to 8 GiB with more than 262,144 trainers. */
-guint tps_averaging_get_default_max_rounds (guint n_trainers);
 
 /* Returns the number of open rounds: those for which trainers are missing. */
 guint tps_averaging_get_n_open (const TpsAveraging *averaging);
@@ -192,9 +189,6 @@ void tps_averaging_get_status (const TpsAveraging *averaging, gint64 now_ns,
  * batches. */
 void tps_averaging_end_all (TpsAveraging *averaging, const GError *error,
                             TpsAveragingOutput *output);
-
-/* Initialises an output without actions, in the caller's storage. */
-void tps_averaging_output_init (TpsAveragingOutput *output);
 
 /* Frees the memory that the machine no longer needs, and resets the output. The caller must have
  * saved `answered` and `jobs`. The memory may be large, so no lock should be held. */

@@ -165,7 +165,7 @@ finish_job (TpsParameterServer *server, TpsAveragingJob *job, gint64 start_ns,
 
   process_average (server, job);
   elapsed_ns = tps_clock_now_ns () - start_ns;
-  tps_averaging_output_init (output);
+  *output = (TpsAveragingOutput) { 0 };
   TPS_LOCK_SCOPE (&server->shell.lock);
   tps_averaging_job_done (server->averaging, job, output);
   if (output->has_completed)
@@ -279,9 +279,8 @@ static void
 expire (gpointer user_data)
 {
   TpsParameterServer *server = user_data;
-  TpsAveragingOutput output;
+  TpsAveragingOutput output = { 0 };
 
-  tps_averaging_output_init (&output);
   tps_mutex_lock (&server->shell.lock);
   tps_averaging_expire (server->averaging, tps_clock_now_ns (), &output);
   after_step (server, &output);
@@ -303,9 +302,8 @@ take_part (Call *call)
 {
   TpsParameterServer *server = call->server;
   gboolean is_shut_down;
-  TpsAveragingOutput output;
+  TpsAveragingOutput output = { 0 };
 
-  tps_averaging_output_init (&output);
   tps_mutex_lock (&server->shell.lock);
   is_shut_down = server->shell.is_shut_down;
   if (!is_shut_down)
@@ -417,19 +415,11 @@ check_options (const TpsParameterServerOptions *options, GError **error)
   return TRUE;
 }
 
-static TpsBufferPool *
-new_averages (const TpsParameterServerOptions *options)
-{
-  const TpsBudgets *budgets = tps_budgets_or_none (options->budgets);
-
-  return tps_pinned_pool_new (options->device, budgets->averages, budgets->kept,
-                              KEEP_AVERAGES_BYTES);
-}
-
 TpsParameterServer *
 tps_parameter_server_new (const TpsParameterServerOptions *options, GError **error)
 {
   const TpsServerKind *kind = tps_server_kind_find (options->kind, error);
+  const TpsBudgets *budgets = tps_budgets_or_none (options->budgets);
   TpsAveragingOptions averaging_options;
   TpsParameterServer *server;
 
@@ -441,7 +431,7 @@ tps_parameter_server_new (const TpsParameterServerOptions *options, GError **err
     .round_timeout_ns = options->round_timeout_ns > 0 ? options->round_timeout_ns
                                                       : DEFAULT_ROUND_TIMEOUT_NS,
     .may_fold = kind->may_fold,
-    .budget = tps_budgets_or_none (options->budgets)->averages,
+    .budget = budgets->averages,
   };
   server = g_new0 (TpsParameterServer, 1);
   server->kind = kind;
@@ -453,7 +443,8 @@ tps_parameter_server_new (const TpsParameterServerOptions *options, GError **err
   if (options->device != NULL)
     server->on_device = tps_device_sums_new (options->device);
   averaging_options.on_device = server->on_device;
-  server->averages = new_averages (options);
+  server->averages = tps_pinned_pool_new (options->device, budgets->averages, budgets->kept,
+                                          KEEP_AVERAGES_BYTES);
   averaging_options.buffers = server->averages;
   if (options->shared_averages != NULL)
     server->shared_averages = tps_buffer_pool_ref (options->shared_averages);
@@ -468,9 +459,8 @@ tps_parameter_server_reset_state (TpsParameterServer *server)
 {
   g_autoptr (GError)
       error = g_error_new (TPS_ERROR, TPS_ERROR_ABORTED, "the parameter server's state was reset");
-  TpsAveragingOutput output;
+  TpsAveragingOutput output = { 0 };
 
-  tps_averaging_output_init (&output);
   tps_mutex_lock (&server->shell.lock);
   if (!server->shell.is_shut_down)
     {
@@ -489,9 +479,8 @@ tps_parameter_server_shut_down (TpsParameterServer *server)
 {
   g_autoptr (GError)
       error = g_error_new (TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the parameter server is shut down");
-  TpsAveragingOutput output;
+  TpsAveragingOutput output = { 0 };
 
-  tps_averaging_output_init (&output);
   tps_mutex_lock (&server->shell.lock);
   tps_averaging_end_all (server->averaging, error, &output);
   tps_shell_shut_down (&server->shell);
@@ -522,10 +511,4 @@ tps_parameter_server_get_status (TpsParameterServer *server, TpsAveragingStatus 
 {
   TPS_LOCK_SCOPE (&server->shell.lock);
   tps_averaging_get_status (server->averaging, tps_clock_now_ns (), status, rounds, n_max);
-}
-
-TpsMetrics *
-tps_parameter_server_get_metrics (TpsParameterServer *server)
-{
-  return server->metrics;
 }

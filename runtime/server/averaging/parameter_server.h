@@ -83,7 +83,4 @@ void tps_parameter_server_shut_down (TpsParameterServer *server);
 void tps_parameter_server_get_status (TpsParameterServer *server, TpsAveragingStatus *status,
                                       TpsOpenRound *rounds, guint n_max);
 
-/* Returns the server's metrics, borrowed. */
-TpsMetrics *tps_parameter_server_get_metrics (TpsParameterServer *server);
-
 G_END_DECLS

@@ -63,51 +63,37 @@ tps_server_kind_list (void)
   return list;
 }
 
-static void
-set_unknown_error (const gchar *name, GError **error)
-{
-  g_autofree const TpsServerKind **list = tps_server_kind_list ();
-  g_autoptr (GString) known = g_string_new (NULL);
-
-  for (guint i = 0; list[i] != NULL; i++)
-    g_string_append_printf (known, "%s%s", i > 0 ? ", " : "", list[i]->name);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "unknown server \"%s\"; known: %s", name,
-               known->str);
-}
-
 const TpsServerKind *
 tps_server_kind_find (const gchar *name, GError **error)
 {
   const TpsServerKind *kind;
+  g_autoptr (GString) known = NULL;
 
   if (name == NULL)
     name = TPS_SERVER_KIND_DEFAULT;
-  tps_mutex_lock (&lock);
+  TPS_LOCK_SCOPE (&lock);
   kind = find_locked (name);
-  tps_mutex_unlock (&lock);
-  if (kind == NULL)
-    set_unknown_error (name, error);
-  return kind;
+  if (kind != NULL)
+    return kind;
+  known = g_string_new (NULL);
+  for (guint i = 0; i < n_kinds; i++)
+    g_string_append_printf (known, "%s%s", i > 0 ? ", " : "", kinds[i]->name);
+  return tps_fail_null (error, TPS_ERROR_NOT_FOUND, "unknown server \"%s\"; known: %s", name,
+                        known->str);
 }
 
 gboolean
 tps_server_kind_register (const TpsServerKind *kind, GError **error)
 {
-  gboolean is_known, is_full;
-
-  tps_mutex_lock (&lock);
-  is_known = find_locked (kind->name) != NULL;
-  is_full = n_kinds == MAX_KINDS;
-  if (!is_known && !is_full)
-    kinds[n_kinds++] = kind;
-  tps_mutex_unlock (&lock);
-  if (is_known)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS, "server \"%s\" is already registered",
-                 kind->name);
-  else if (is_full)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "server \"%s\": at most %d kinds",
-                 kind->name, MAX_KINDS);
-  return !is_known && !is_full;
+  TPS_LOCK_SCOPE (&lock);
+  if (find_locked (kind->name) != NULL)
+    return tps_fail (error, TPS_ERROR_ALREADY_EXISTS, "server \"%s\" is already registered",
+                     kind->name);
+  if (n_kinds == MAX_KINDS)
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED, "server \"%s\": at most %d kinds",
+                     kind->name, MAX_KINDS);
+  kinds[n_kinds++] = kind;
+  return TRUE;
 }
 
 /* Errors are ignored. If the metrics were cleared between start and end, there is no span to

@@ -21,7 +21,6 @@
 #include "runtime/base/thread.h"
 #include "runtime/base/trace.h"
 #include "runtime/server/durable/data_folder.h"
-#include "runtime/server/durable/recovery.h"
 #include "runtime/server/durable/snapshot_thread.h"
 #include "runtime/server/snapshot/import.h"
 #include "runtime/server/snapshot/snapshot_tables.h"
@@ -38,6 +37,21 @@ typedef struct
   TpsGauge *snapshot_time;
   TpsGauge *snapshot_duration;
 } TpsDurableNumbers;
+
+/* What the recovery applies, and its progress. */
+typedef struct
+{
+  gint64 first_lsn;        /* of the first record to apply; earlier ones have taken effect */
+  gint64 last_lsn;         /* of the last one */
+  gint64 n_bytes;          /* of the log, approximately */
+  gint64 n_snapshot_bytes; /* of the snapshot, which is read before the log; 0 = there is none */
+  gint64 started_ns;
+  gint64 traced_ns; /* for the thread of the recovery */
+
+  /* Read by other threads. */
+  atomic_llong lsn, n_bytes_done; /* of the log */
+  atomic_llong n_restored;        /* bytes of the snapshot */
+} Recovery;
 
 struct TpsDurable
 {
@@ -59,7 +73,7 @@ struct TpsDurable
   gchar *import_folder; /* NULL = none */
   guint snapshot_increments;
   guint keep_snapshots;
-  TpsRecovery recovery;
+  Recovery recovery;
   TpsSnapshotThread snapshots; /* runs on the thread of the recovery, after it */
   gint64 (*get_time_ms) (void);
   atomic_llong time_ms; /* of the last command; changed by the recovery, and then by observe() */
@@ -75,92 +89,51 @@ struct TpsDurable
   GError *error; /* of the recovery, guarded by the lock */
 };
 
-static const TpsFamily phase_family = {
-  .name = "durability_phase",
-  .help = "1 for the phase that the data directory is in, 0 for the others.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "phase" },
-};
-
-static const TpsFamily admitted_lsn_family = {
-  .name = "log_admitted_lsn",
-  .help = "LSN of the last admitted command; during recovery, of the last command that recovery "
-          "will apply.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily durable_lsn_family = {
-  .name = "log_durable_lsn",
-  .help =
-      "LSN of the last command that is on the disk; during recovery, of the last command that has "
-      "been applied.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily written_bytes_family = {
-  .name = "log_written_bytes_total",
-  .help = "Bytes of the log that were written since the start.",
-};
-
-static const TpsFamily log_segments_family = {
-  .name = "log_segments",
-  .help = "Segments of the log that hold records.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily log_segment_bytes_family = {
-  .name = "log_segment_bytes",
-  .help = "Bytes of the segments that hold records, not counting reserved room.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily recovery_bytes_family = {
-  .name = "recovery_remaining_bytes",
-  .help = "Bytes of the snapshot and the log that recovery has yet to read.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily written_snapshots_family = {
-  .name = "snapshots_written_total",
-  .help = "Snapshots that were completed.",
-};
-
-static const TpsFamily failed_snapshots_family = {
-  .name = "snapshots_failed_total",
-  .help = "Snapshots that could not be completed.",
-};
-
-static const TpsFamily snapshot_lsn_family = {
-  .name = "snapshot_lsn",
-  .help = "LSN after which the log is applied to the newest snapshot; 0 if there is none.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily snapshot_bytes_family = {
-  .name = "snapshot_bytes",
-  .help = "Bytes of the files of the newest snapshot.",
-  .kind = TPS_FAMILY_GAUGE,
-};
-
-static const TpsFamily snapshot_time_family = {
-  .name = "snapshot_timestamp_seconds",
-  .help = "Time at which this process last completed a snapshot, in seconds since 1970; 0 if none.",
-  .kind = TPS_FAMILY_GAUGE,
-  .n_decimals = 6,
-};
-
-static const TpsFamily snapshot_duration_family = {
-  .name = "snapshot_duration_seconds",
-  .help = "Duration of the newest snapshot that this process completed.",
-  .kind = TPS_FAMILY_GAUGE,
-  .n_decimals = 9,
-};
+static const TpsFamily phase_family = TPS_FAMILY (
+    GAUGE, "durability_phase", "1 for the phase that the data directory is in, 0 for the others.",
+    .labels = { "phase" });
+static const TpsFamily admitted_lsn_family = TPS_FAMILY (
+    GAUGE, "log_admitted_lsn",
+    "LSN of the last admitted command; during recovery, of the last command that recovery "
+    "will apply.");
+static const TpsFamily durable_lsn_family = TPS_FAMILY (
+    GAUGE, "log_durable_lsn",
+    "LSN of the last command that is on the disk; during recovery, of the last command that has "
+    "been applied.");
+static const TpsFamily written_bytes_family = TPS_FAMILY (
+    COUNTER, "log_written_bytes_total", "Bytes of the log that were written since the start.");
+static const TpsFamily log_segments_family = TPS_FAMILY (GAUGE, "log_segments",
+                                                         "Segments of the log that hold records.");
+static const TpsFamily log_segment_bytes_family = TPS_FAMILY (
+    GAUGE, "log_segment_bytes",
+    "Bytes of the segments that hold records, not counting reserved room.");
+static const TpsFamily recovery_bytes_family = TPS_FAMILY (
+    GAUGE, "recovery_remaining_bytes",
+    "Bytes of the snapshot and the log that recovery has yet to read.");
+static const TpsFamily written_snapshots_family = TPS_FAMILY (COUNTER, "snapshots_written_total",
+                                                              "Snapshots that were completed.");
+static const TpsFamily failed_snapshots_family = TPS_FAMILY (
+    COUNTER, "snapshots_failed_total", "Snapshots that could not be completed.");
+static const TpsFamily snapshot_lsn_family = TPS_FAMILY (
+    GAUGE, "snapshot_lsn",
+    "LSN after which the log is applied to the newest snapshot; 0 if there is none.");
+static const TpsFamily snapshot_bytes_family = TPS_FAMILY (
+    GAUGE, "snapshot_bytes", "Bytes of the files of the newest snapshot.");
+static const TpsFamily snapshot_time_family = TPS_FAMILY (
+    GAUGE, "snapshot_timestamp_seconds",
+    "Time at which this process last completed a snapshot, in seconds since 1970; 0 if none.",
+    .n_decimals = 6);
+static const TpsFamily snapshot_duration_family = TPS_FAMILY (
+    GAUGE, "snapshot_duration_seconds",
+    "Duration of the newest snapshot that this process completed.", .n_decimals = 9);
 
 static TpsTraceEvent phase_changed = TPS_TRACE_EVENT ("durability_changed", TPS_TRACE_WARNING);
 static TpsTraceEvent snapshot_written = TPS_TRACE_EVENT ("snapshot_written", TPS_TRACE_INFO);
 static TpsTraceEvent snapshot_failed = TPS_TRACE_EVENT ("snapshot_failed", TPS_TRACE_WARNING);
 static TpsTraceEvent log_torn = TPS_TRACE_EVENT ("log_torn", TPS_TRACE_WARNING);
 static TpsTraceEvent snapshot_restored = TPS_TRACE_EVENT ("snapshot_restored", TPS_TRACE_INFO);
+static TpsTraceEvent recovery_started = TPS_TRACE_EVENT ("recovery_started", TPS_TRACE_INFO);
+static TpsTraceEvent recovery_progress = TPS_TRACE_EVENT ("recovery_progress", TPS_TRACE_INFO);
 static TpsTraceEvent recovery_done = TPS_TRACE_EVENT ("recovery_done", TPS_TRACE_INFO);
 static TpsTraceEvent recovery_failed = TPS_TRACE_EVENT ("recovery_failed", TPS_TRACE_ERROR);
 static TpsTraceEvent last_write_failed = TPS_TRACE_EVENT ("last_write_failed", TPS_TRACE_ERROR);
@@ -169,6 +142,7 @@ static TpsTraceEvent last_write_failed = TPS_TRACE_EVENT ("last_write_failed", T
 #define MIN_RETRY_MS 50
 #define MAX_RETRY_MS 2000
 
+#define PROGRESS_NS ((gint64) 2 * 1000000000) /* between traces of the progress of a recovery */
 #define DEFAULT_SNAPSHOT_LOG_BYTES ((gsize) 4 << 30)
 
 static const struct
@@ -296,10 +270,35 @@ check_log (TpsDurable *durable, gsize n_bytes, GError **error)
   return FALSE;
 }
 
+/* Return the bytes of the snapshot and of the log: all, and those that the recovery has read.
+ * Thread: any. */
+static gint64
+get_all_bytes (const TpsDurable *durable)
+{
+  return durable->recovery.n_snapshot_bytes + durable->recovery.n_bytes;
+}
+
+static gint64
+get_bytes_done (const TpsDurable *durable)
+{
+  return atomic_load (&durable->recovery.n_restored)
+         + atomic_load (&durable->recovery.n_bytes_done);
+}
+
+/* Estimates the rest of the recovery at its present rate; -1 = not known yet. Thread: any. */
+static gint64
+estimate_remaining_ms (const TpsDurable *durable, gint64 now_ns)
+{
+  gint64 n_done = get_bytes_done (durable);
+  gdouble left = (gdouble) MAX (get_all_bytes (durable) - n_done, 0);
+  gdouble elapsed_ns = (gdouble) (now_ns - durable->recovery.started_ns);
+
+  return n_done > 0 ? (gint64) (left / (gdouble) n_done * elapsed_ns / 1e6) : -1;
+}
+
 void
 tps_durable_get_status (TpsDurable *durable, TpsDurableStatus *status)
 {
-  TpsRecovery *recovery = &durable->recovery;
   g_autoptr (GError) reason = NULL;
 
   if (get_phase (durable) != TPS_DURABLE_RECOVERING && get_phase (durable) != TPS_DURABLE_FAILED)
@@ -317,11 +316,11 @@ tps_durable_get_status (TpsDurable *durable, TpsDurableStatus *status)
     }
   *status = (TpsDurableStatus) {
     .phase = get_phase (durable),
-    .lsn = atomic_load (&recovery->lsn),
-    .end_lsn = recovery->last_lsn,
-    .n_bytes_done = tps_recovery_get_bytes_done (recovery),
-    .n_bytes = tps_recovery_get_all_bytes (recovery),
-    .remaining_ms = tps_recovery_estimate_ms (recovery, tps_clock_now_ns ()),
+    .lsn = atomic_load (&durable->recovery.lsn),
+    .end_lsn = durable->recovery.last_lsn,
+    .n_bytes_done = get_bytes_done (durable),
+    .n_bytes = get_all_bytes (durable),
+    .remaining_ms = estimate_remaining_ms (durable, tps_clock_now_ns ()),
   };
 }
 
@@ -545,18 +544,6 @@ write_needed_snapshot (TpsDurable *durable, gboolean is_incremental, GError **er
                                    durable->snapshot.lsn, error);
 }
 
-/* Deletes the remains of snapshots that a crash has left. They may occupy the room that the log
- * needs on a full disk. A failure is traced. Thread: only that of snapshots. */
-static void
-delete_incomplete (TpsDurable *durable)
-{
-  TpsSnapshotOptions options = get_snapshot_options (durable);
-  g_autoptr (GError) error = NULL;
-
-  if (!tps_snapshot_delete_incomplete (&options, &error))
-    tps_trace (&snapshot_failed, tps_field_text ("message", error->message));
-}
-
 /* Writes an automatic snapshot. No caller receives its error, so the error is traced here. */
 static gboolean
 write_due_snapshot (gpointer user_data)
@@ -757,17 +744,6 @@ read_all (TpsDurable *durable, const TpsTableSource *source, GArray *all, GError
   return TRUE;
 }
 
-/* Waits until all commands up to `lsn`, the LSN of a table's creation, have ended. Only a snapshot
- * that begins after this wait is certain to contain the table. */
-static gboolean
-wait_ended (TpsDurable *durable, gint64 lsn, GError **error)
-{
-  while (!tps_sequencer_wait_ended (durable->targets.sequencer, lsn, tps_clock_now_ns () + ASK_NS))
-    if (is_cancelled (durable))
-      return tps_fail (error, TPS_ERROR_ABORTED, "the import was cancelled");
-  return TRUE;
-}
-
 static gboolean
 admit_all (TpsDurable *durable, GArray *all, GError **error)
 {
@@ -775,9 +751,13 @@ admit_all (TpsDurable *durable, GArray *all, GError **error)
     {
       TpsTable *table = g_array_index (all, Making, i).table;
 
-      if (!tps_table_store_admit_import (durable->targets.tables, table, error)
-          || !wait_ended (durable, table->incarnation, error))
+      if (!tps_table_store_admit_import (durable->targets.tables, table, error))
         return FALSE;
+      /* Only a snapshot that begins after this wait is certain to contain the table. */
+      while (!tps_sequencer_wait_ended (durable->targets.sequencer, table->incarnation,
+                                        tps_clock_now_ns () + ASK_NS))
+        if (is_cancelled (durable))
+          return tps_fail (error, TPS_ERROR_ABORTED, "the import was cancelled");
     }
   return TRUE;
 }
@@ -982,11 +962,7 @@ open_log (TpsDurable *durable, const TpsDurableOptions *options, GError **error)
           && !begin_with_copy (durable, options, &found, error)))
     return FALSE;
   durable->log_id = tps_log_dup_id (durable->log);
-  durable->recovery.log = durable->log;
-  durable->recovery.targets = &durable->targets;
-  durable->recovery.stops = &durable->stops;
   durable->recovery.last_lsn = found.last_lsn;
-  durable->recovery.epoch = durable->folder->epoch;
   durable->recovery.n_bytes = found.n_bytes;
   durable->recovery.n_snapshot_bytes = (gint64) durable->snapshot.n_bytes;
   return TRUE;
@@ -1025,23 +1001,122 @@ open_state (TpsDurable *durable, const TpsDurableOptions *options, GError **erro
   return FALSE;
 }
 
-/* Restores the copy. The log does not contain its state, so a snapshot in this directory must make
- * the state durable. */
-static gboolean
-restore_copy (TpsDurable *durable, GError **error)
-{
-  TpsSnapshotOptions options = get_snapshot_options (durable);
+/* ---- the recovery ---------------------------------------------------------------------------- */
 
-  return tps_snapshot_restore_copy (&options, durable->restore_from, error)
-         && write_needed_snapshot (durable, FALSE, error);
+static void
+trace_progress (TpsDurable *durable, TpsTraceEvent *event)
+{
+  Recovery *recovery = &durable->recovery;
+
+  recovery->traced_ns = tps_clock_now_ns ();
+  tps_trace (event, tps_field_int ("lsn", atomic_load (&recovery->lsn)),
+             tps_field_int ("last_lsn", recovery->last_lsn),
+             tps_field_int ("bytes", get_bytes_done (durable)),
+             tps_field_int ("all_bytes", get_all_bytes (durable)),
+             tps_field_int ("remaining_ms", estimate_remaining_ms (durable, recovery->traced_ns)));
 }
 
 static void
-note_restored (gpointer user_data, guint64 n_done, guint64 n_bytes)
+trace_progress_if_due (TpsDurable *durable)
+{
+  if (tps_clock_now_ns () - durable->recovery.traced_ns >= PROGRESS_NS)
+    trace_progress (durable, &recovery_progress);
+}
+
+static gboolean
+refuse_record (const gchar *what, GError **error)
+{
+  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                   "this server cannot apply it, because it needs %s", what);
+}
+
+static gboolean
+replay (const TpsDurableTargets *targets, const TpsCommand *command, GError **error)
+{
+  switch (command->kind)
+    {
+    case TPS_COMMAND_INIT_MODEL:
+    case TPS_COMMAND_UPDATE_MODEL:
+    case TPS_COMMAND_RESET_MODEL:
+      return targets->model != NULL ? tps_model_server_replay (targets->model, command, error)
+                                    : refuse_record ("--services=ParameterServer", error);
+    case TPS_COMMAND_CREATE_TABLE:
+    case TPS_COMMAND_DROP_TABLE:
+    case TPS_COMMAND_APPLY_ROWS:
+    case TPS_COMMAND_ASSIGN_ROWS:
+    case TPS_COMMAND_APPLY_BAGS:
+      return targets->tables != NULL ? tps_table_store_replay (targets->tables, command, error)
+                                     : refuse_record ("--services=EmbeddingTable", error);
+    }
+  return refuse_record ("a later version of the server", error);
+}
+
+/* Applies one record again. A hole in the log (TpsLogRecord in log.h) has no command, because a
+ * command of TPS_DURABILITY_NONE leaves only its LSN in the log. */
+static gboolean
+apply_record (TpsDurable *durable, const TpsLogRecord *record, GError **error)
+{
+  TpsSequencer *sequencer = durable->targets.sequencer;
+
+  atomic_store (&durable->time_ms, record->moment.time_ms);
+  if (record->moment.epoch > durable->folder->epoch)
+    return tps_fail (error, TPS_ERROR_ABORTED,
+                     "command %" G_GINT64_FORMAT
+                     " of the log: it has epoch %u, but the data directory "
+                     "only %u, so FORMAT is older than the log; restore the directory from a copy",
+                     record->lsn, record->moment.epoch, durable->folder->epoch);
+  if (record->command == NULL)
+    tps_sequencer_set_lsn (sequencer, record->lsn);
+  else if (!replay (&durable->targets, record->command, error))
+    {
+      g_prefix_error (error, "command %" G_GINT64_FORMAT " of the log: ", record->lsn);
+      return FALSE;
+    }
+  if (tps_sequencer_get_lsn (sequencer) == record->lsn)
+    return TRUE;
+  return tps_fail (error, TPS_ERROR_ABORTED,
+                   "command %" G_GINT64_FORMAT
+                   " of the log: it was applied again with LSN %" G_GINT64_FORMAT,
+                   record->lsn, tps_sequencer_get_lsn (sequencer));
+}
+
+static gboolean
+apply_log (TpsDurable *durable, GError **error)
+{
+  Recovery *recovery = &durable->recovery;
+  TpsSequencer *sequencer = durable->targets.sequencer;
+  g_autoptr (TpsLogCursor) cursor = NULL;
+  TpsLogRecord record;
+
+  tps_sequencer_set_lsn (sequencer, recovery->first_lsn - 1);
+  TPS_PLANT ("replay-without-last-record", recovery->last_lsn--);
+  if (recovery->last_lsn < recovery->first_lsn)
+    return TRUE;
+  cursor = tps_log_cursor_new (durable->log, recovery->first_lsn, error);
+  if (cursor == NULL)
+    return FALSE;
+  while (atomic_load (&recovery->lsn) < recovery->last_lsn)
+    {
+      if (is_cancelled (durable))
+        return tps_fail (error, TPS_ERROR_ABORTED, "the server is shutting down");
+      if (!tps_log_cursor_next (cursor, &record, error) || !apply_record (durable, &record, error))
+        return FALSE;
+      atomic_store (&recovery->lsn, record.lsn);
+      atomic_fetch_add (&recovery->n_bytes_done, (gint64) record.n_bytes);
+      trace_progress_if_due (durable);
+    }
+  TPS_PLANT ("lsn-reused", tps_sequencer_set_lsn (sequencer, recovery->last_lsn - 1));
+  return TRUE;
+}
+
+static void
+note_restored (gpointer user_data, guint64 n_done, guint64 unused)
 {
   TpsDurable *durable = user_data;
+  Recovery *recovery = &durable->recovery;
 
-  tps_recovery_note_restored (&durable->recovery, n_done);
+  atomic_store (&recovery->n_restored, MIN ((gint64) n_done, recovery->n_snapshot_bytes));
+  trace_progress_if_due (durable);
 }
 
 static gboolean
@@ -1049,8 +1124,10 @@ restore_snapshot (TpsDurable *durable, GError **error)
 {
   TpsSnapshotOptions options = get_snapshot_options (durable);
 
+  /* The log does not contain the state of the copy, so a snapshot must make it durable. */
   if (durable->restore_from != NULL)
-    return restore_copy (durable, error);
+    return tps_snapshot_restore_copy (&options, durable->restore_from, error)
+           && write_needed_snapshot (durable, FALSE, error);
   if (durable->snapshot.name[0] == '\0')
     return TRUE;
   options.progress = note_restored;
@@ -1059,19 +1136,19 @@ restore_snapshot (TpsDurable *durable, GError **error)
              tps_field_uint ("bytes", durable->snapshot.n_bytes));
   if (!tps_snapshot_restore (&options, &durable->snapshot, error))
     return FALSE;
-  tps_recovery_note_restored (&durable->recovery, durable->snapshot.n_bytes);
+  note_restored (durable, durable->snapshot.n_bytes, 0);
   return TRUE;
 }
 
 static void
 end_recovery (TpsDurable *durable, const GError *error)
 {
-  const TpsRecovery *recovery = &durable->recovery;
+  const Recovery *recovery = &durable->recovery;
 
   if (error == NULL)
     tps_trace (
         &recovery_done, tps_field_int ("lsn", recovery->last_lsn),
-        tps_field_int ("bytes", tps_recovery_get_all_bytes (recovery)),
+        tps_field_int ("bytes", get_all_bytes (durable)),
         tps_field_real ("seconds", (gdouble) (tps_clock_now_ns () - recovery->started_ns) / 1e9));
   else
     tps_trace (&recovery_failed, tps_field_text ("folder", durable->folder->path),
@@ -1093,17 +1170,19 @@ static void *
 recover (void *user_data)
 {
   TpsDurable *durable = user_data;
+  const Recovery *recovery = &durable->recovery;
   g_autoptr (GError) error = NULL;
 
-  tps_recovery_begin (&durable->recovery);
-  durable->recovery.time_ms = atomic_load (&durable->time_ms);
-  if (restore_snapshot (durable, &error) && tps_recovery_run (&durable->recovery, &error))
+  if (recovery->n_snapshot_bytes > 0 || recovery->last_lsn >= recovery->first_lsn)
+    trace_progress (durable, &recovery_started);
+  if (restore_snapshot (durable, &error) && apply_log (durable, &error))
     tps_snapshot_thread_begin (&durable->snapshots, tps_clock_now_ns (), 0);
-  atomic_store (&durable->time_ms, durable->recovery.time_ms);
   end_recovery (durable, error);
   if (error == NULL)
     {
-      delete_incomplete (durable);
+      /* Remains of snapshots that a crash has left may occupy the room that the log needs. */
+      if (!tps_snapshot_delete_incomplete (durable->disk, durable->folder->snapshots_path, &error))
+        tps_trace (&snapshot_failed, tps_field_text ("message", error->message));
       tps_snapshot_thread_run (&durable->snapshots);
     }
   return NULL;

@@ -26,10 +26,10 @@ tps_snapshot_thread_clear (TpsSnapshotThread *thread)
 void
 tps_snapshot_thread_begin (TpsSnapshotThread *thread, gint64 now_ns, gint64 log_bytes)
 {
-  tps_mutex_lock (&thread->lock);
+  TPS_LOCK_SCOPE (&thread->lock);
   thread->has_begun = TRUE;
-  tps_mutex_unlock (&thread->lock);
-  tps_snapshot_thread_note (thread, now_ns, log_bytes);
+  thread->last_ns = now_ns;
+  thread->last_bytes = log_bytes;
 }
 
 void
@@ -43,25 +43,18 @@ tps_snapshot_thread_note (TpsSnapshotThread *thread, gint64 now_ns, gint64 log_b
 gboolean
 tps_snapshot_thread_submit (TpsSnapshotThread *thread, const TpsSnapshotJob *job, GError **error)
 {
-  GError *refusal = NULL;
-
-  tps_mutex_lock (&thread->lock);
+  TPS_LOCK_SCOPE (&thread->lock);
   if (thread->is_busy || thread->stops)
     {
-      refusal = g_error_new_literal (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                                     "a snapshot is being written or read");
-      tps_error_set_retry_after_ms (refusal, RETRY_AFTER_MS);
+      tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED, "a snapshot is being written or read");
+      if (error != NULL)
+        tps_error_set_retry_after_ms (*error, RETRY_AFTER_MS);
+      return FALSE;
     }
-  else
-    {
-      thread->is_busy = TRUE;
-      thread->job = *job;
-      tps_cond_broadcast (&thread->changed);
-    }
-  tps_mutex_unlock (&thread->lock);
-  if (refusal != NULL)
-    g_propagate_error (error, refusal);
-  return refusal == NULL;
+  thread->is_busy = TRUE;
+  thread->job = *job;
+  tps_cond_broadcast (&thread->changed);
+  return TRUE;
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -132,8 +125,6 @@ tps_snapshot_thread_step (TpsSnapshotThread *thread, gint64 now_ns, gint64 *wake
 static gboolean
 wait_for_job (TpsSnapshotThread *thread, gint64 wake_ns)
 {
-  gboolean stops;
-
   TPS_LOCK_SCOPE (&thread->lock);
   if (thread->job.run == NULL && !thread->stops)
     {
@@ -142,8 +133,7 @@ wait_for_job (TpsSnapshotThread *thread, gint64 wake_ns)
       else
         tps_cond_wait_until (&thread->changed, &thread->lock, wake_ns);
     }
-  stops = thread->stops && thread->job.run == NULL;
-  return !stops;
+  return !thread->stops || thread->job.run != NULL;
 }
 
 void

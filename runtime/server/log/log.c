@@ -222,7 +222,7 @@ tps_log_may_append (TpsLog *log, gsize n_bytes, GError **error)
 gboolean
 tps_log_is_short (TpsLog *log)
 {
-  return tps_log_writer_may_refuse (&log->writer);
+  return __atomic_load_n (&log->writer.may_refuse, __ATOMIC_ACQUIRE);
 }
 
 void
@@ -245,7 +245,8 @@ tps_log_flush (TpsLog *log, TpsLogDone done, gpointer user_data)
 void
 tps_log_end_intervals (TpsLog *log)
 {
-  tps_log_writer_end_intervals (&log->writer);
+  TPS_LOCK_SCOPE (&log->writer.lock);
+  log->writer.ends_intervals = TRUE;
 }
 
 /* ---- state ----------------------------------------------------------------------------------- */
@@ -338,13 +339,6 @@ take_oldest (TpsLog *log, gint64 lsn, TpsSegmentInfo *oldest)
   return is_old;
 }
 
-static void
-put_back (TpsLog *log, const TpsSegmentInfo *oldest)
-{
-  TPS_LOCK_SCOPE (&log->writer.lock);
-  g_array_prepend_val (log->writer.infos, *oldest);
-}
-
 /* Removes a segment from the list before its file is cut. A reader that fails at the cut file can
  * therefore see that the records have been deleted. */
 gboolean
@@ -359,7 +353,10 @@ tps_log_delete_before (TpsLog *log, gint64 lsn, GError **error)
     {
       is_deleted = tps_log_folder_delete_segment (&log->folder, oldest.number, error);
       if (!is_deleted)
-        put_back (log, &oldest);
+        {
+          TPS_LOCK_SCOPE (&log->writer.lock);
+          g_array_prepend_val (log->writer.infos, oldest);
+        }
     }
   return is_deleted;
 }
@@ -400,7 +397,7 @@ start (TpsLogCursor *cursor, GError **error)
   guint64 number = tps_log_scan_find (infos, cursor->lsn);
 
   if (number != 0)
-    return tps_log_scan_start (&cursor->scan, number, cursor->lsn, error);
+    return tps_log_scan_start (&cursor->scan, number, TPS_LOG_FIRST_GROUP, cursor->lsn, error);
   return tps_fail (error, TPS_ERROR_NOT_FOUND,
                    "LSN %" G_GINT64_FORMAT
                    " is not kept any more; the first one is %" G_GINT64_FORMAT,

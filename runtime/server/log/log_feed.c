@@ -245,8 +245,7 @@ open_scan (TpsFeedReader *reader, TpsFeedScan *place, gint64 lsn, GError **error
   tps_log_scan_init (&place->scan, tps_log_get_folder (reader->log), reader->pool);
   place->scan.read_bytes = READ_BYTES;
   place->next_lsn = lsn;
-  return tps_log_scan_start_near (&place->scan, number, find_offset (reader, number, lsn), lsn,
-                                  error);
+  return tps_log_scan_start (&place->scan, number, find_offset (reader, number, lsn), lsn, error);
 }
 
 /* Returns the place at `lsn`, or, if there is none, the least recently used place. */

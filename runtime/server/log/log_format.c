@@ -218,29 +218,16 @@ put_elements (Walk *walk, const TpsTensorView *view)
   walk->position += n_padded;
 }
 
-static void
-put_u8 (Walk *walk, guint8 value)
-{
-  put (walk, &value, sizeof value);
-}
+#define DEFINE_PUT(name, Type)                    \
+  static void put_##name (Walk *walk, Type value) \
+  {                                               \
+    put (walk, &value, sizeof value);             \
+  }
 
-static void
-put_u32 (Walk *walk, guint32 value)
-{
-  put (walk, &value, sizeof value);
-}
-
-static void
-put_i64 (Walk *walk, gint64 value)
-{
-  put (walk, &value, sizeof value);
-}
-
-static void
-put_f64 (Walk *walk, gdouble value)
-{
-  put (walk, &value, sizeof value);
-}
+DEFINE_PUT (u8, guint8)
+DEFINE_PUT (u32, guint32)
+DEFINE_PUT (i64, gint64)
+DEFINE_PUT (f64, gdouble)
 
 /* Writes the terminator too, so readers can use the text in place. */
 static void
@@ -687,41 +674,19 @@ get (Body *body, gpointer value, gsize n_bytes)
   body->at += n_bytes;
 }
 
-static guint8
-get_u8 (Body *body)
-{
-  guint8 value;
+#define DEFINE_GET(name, Type)        \
+  static Type get_##name (Body *body) \
+  {                                   \
+    Type value;                       \
+                                      \
+    get (body, &value, sizeof value); \
+    return value;                     \
+  }
 
-  get (body, &value, sizeof value);
-  return value;
-}
-
-static guint32
-get_u32 (Body *body)
-{
-  guint32 value;
-
-  get (body, &value, sizeof value);
-  return value;
-}
-
-static gint64
-get_i64 (Body *body)
-{
-  gint64 value;
-
-  get (body, &value, sizeof value);
-  return value;
-}
-
-static gdouble
-get_f64 (Body *body)
-{
-  gdouble value;
-
-  get (body, &value, sizeof value);
-  return value;
-}
+DEFINE_GET (u8, guint8)
+DEFINE_GET (u32, guint32)
+DEFINE_GET (i64, gint64)
+DEFINE_GET (f64, gdouble)
 
 static const gchar *
 get_text (Body *body)
@@ -871,13 +836,6 @@ get_optimizer (Body *body)
   return spec;
 }
 
-static void
-get_place (Body *body, TpsTablePlace *place)
-{
-  g_strlcpy (place->device, get_text (body), sizeof place->device);
-  place->is_host_memory = (get_u8 (body) & PLACE_IS_HOST_MEMORY) != 0;
-}
-
 /* Reads the last two fields, which may be missing. */
 static void
 get_optional (Body *body, TpsTableSpec *spec)
@@ -911,7 +869,8 @@ get_create (Body *body, TpsCommand *command)
   spec->initializer.stdev = get_f64 (body);
   spec->initializer.seed = get_i64 (body);
   spec->optimizer = get_optimizer (body);
-  get_place (body, &spec->place);
+  g_strlcpy (spec->place.device, get_text (body), sizeof spec->place.device);
+  spec->place.is_host_memory = (get_u8 (body) & PLACE_IS_HOST_MEMORY) != 0;
   spec->durability = get_u8 (body);
   get_optional (body, spec);
   if (!body->is_bad && !tps_table_spec_resolve (spec, NULL))

@@ -2,20 +2,27 @@
 
 #include "runtime/server/log/log_scan.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 #include "runtime/base/error.h"
 
 #define WINDOW_BYTES ((gsize) 8 << 20)
-/* tps_segment_reader_skip_to() reads only the heads of groups until it finds a group of at most
+/* skip_to() reads only the heads of groups until it finds a group of at most
  * this length. From then on, it reads whole windows, which may contain many small groups. */
 #define SMALL_GROUP_BYTES ((gint64) 64 << 10)
 #define HEADS_BYTES \
   ((gsize) 2 * TPS_DISK_BLOCK) /* the head of a segment, and the head of its first group */
 
-static gboolean
-refuse (const TpsSegmentReader *reader, gint64 offset, const gchar *what, GError **error)
+static gboolean G_GNUC_PRINTF (4, 5)
+    refuse (const TpsSegmentReader *reader, gint64 offset, GError **error, const gchar *format, ...)
 {
+  g_autofree gchar *what = NULL;
+  va_list args;
+
+  va_start (args, format);
+  what = g_strdup_vprintf (format, args);
+  va_end (args);
   return tps_fail (error, TPS_ERROR_ABORTED, "%s at %" G_GINT64_FORMAT ": %s", reader->name, offset,
                    what);
 }
@@ -133,22 +140,23 @@ move_window (TpsSegmentReader *reader, gint64 offset, gsize n_bytes, GError **er
   return TRUE;
 }
 
-/* Returns the bytes of the file at `offset`, borrowed until the window moves. NULL without an
- * error: the file ends before `offset` + `n_bytes`. */
-static const guint8 *
-fetch (TpsSegmentReader *reader, gint64 offset, gsize n_bytes, GError **error)
+/* Sets `bytes` to the bytes of the file at `offset`, borrowed until the window moves; NULL: the
+ * file ends before `offset` + `n_bytes`. */
+static gboolean
+fetch (TpsSegmentReader *reader, gint64 offset, gsize n_bytes, const guint8 **bytes, GError **error)
 {
   gint64 begin = round_down (offset);
 
+  *bytes = NULL;
   if (offset > reader->size || n_bytes > (gsize) (reader->size - offset))
-    return NULL;
+    return TRUE;
   if ((reader->window_bytes == 0 || offset < reader->window_offset
        || (gsize) (offset - reader->window_offset) + n_bytes > reader->window_bytes)
       && !move_window (reader, begin, round_up (n_bytes) + TPS_DISK_BLOCK, error))
-    return NULL;
-  if ((gsize) (offset - reader->window_offset) + n_bytes > reader->window_bytes)
-    return NULL;
-  return tps_buffer_get_data (reader->buffer) + place_of (reader, offset);
+    return FALSE;
+  if ((gsize) (offset - reader->window_offset) + n_bytes <= reader->window_bytes)
+    *bytes = tps_buffer_get_data (reader->buffer) + place_of (reader, offset);
+  return TRUE;
 }
 
 static gboolean
@@ -156,39 +164,45 @@ check_head (TpsSegmentReader *reader, TpsHeadVerdict verdict, guint32 version, g
             const TpsLogId *id, GError **error)
 {
   if (verdict != TPS_HEAD_OK)
-    return refuse (reader, 0, "the head of the segment is damaged", error);
+    return refuse (reader, 0, error, "the head of the segment is damaged");
   if (version != TPS_LOG_VERSION)
     return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
                      "%s: format version %u, and this program knows version %d only", reader->name,
                      version, TPS_LOG_VERSION);
   if (memcmp (&reader->head.id, id, sizeof *id) != 0)
     return refuse (
-        reader, 0,
-        "the segment belongs to another log; restore the segment of this log from a copy", error);
+        reader, 0, error,
+        "the segment belongs to another log; restore the segment of this log from a copy");
   if (reader->head.number != number)
-    return refuse (reader, 0, "the number in the segment differs from that of its file", error);
+    return refuse (reader, 0, error, "the number in the segment differs from that of its file");
   return TRUE;
 }
 
 static TpsSegmentOpened
 read_head (TpsSegmentReader *reader, guint64 number, const TpsLogId *id, GError **error)
 {
-  g_autoptr (GError) failure = NULL;
-  const guint8 *sector = fetch (reader, 0, TPS_DISK_BLOCK, &failure);
+  const guint8 *sector;
   TpsHeadVerdict verdict;
   guint32 version = 0;
 
-  if (failure != NULL)
-    {
-      g_propagate_error (error, g_steal_pointer (&failure));
-      return TPS_SEGMENT_REFUSED;
-    }
+  if (!fetch (reader, 0, TPS_DISK_BLOCK, &sector, error))
+    return TPS_SEGMENT_REFUSED;
   verdict = sector != NULL ? tps_segment_decode_head (sector, &reader->head, &version)
                            : TPS_HEAD_EMPTY;
   if (verdict == TPS_HEAD_EMPTY)
     return TPS_SEGMENT_UNUSED;
   return check_head (reader, verdict, version, number, id, error) ? TPS_SEGMENT_OPENED
                                                                   : TPS_SEGMENT_REFUSED;
+}
+
+/* Discards the bytes that were read ahead, because the segment is still being written. */
+static gboolean
+refresh (TpsSegmentReader *reader, GError **error)
+{
+  reader->window_bytes = 0;
+  g_clear_pointer (&reader->ahead, tps_read_ahead_free);
+  reader->size = reader->file->disk->get_size (reader->file, error);
+  return reader->size >= 0;
 }
 
 TpsSegmentOpened
@@ -202,7 +216,7 @@ tps_segment_reader_open (TpsSegmentReader *reader, TpsDisk *disk, const gchar *f
   reader->name = tps_log_segment_name (number);
   path = g_build_filename (folder, reader->name, NULL);
   reader->file = disk->open (disk, path, TPS_DISK_READ_ONLY | TPS_DISK_DIRECT, error);
-  if (reader->file != NULL && tps_segment_reader_refresh (reader, error))
+  if (reader->file != NULL && refresh (reader, error))
     opened = read_head (reader, number, id, error);
   if (opened != TPS_SEGMENT_OPENED)
     tps_segment_reader_close (reader);
@@ -220,37 +234,22 @@ tps_segment_reader_close (TpsSegmentReader *reader)
   g_clear_pointer (&reader->name, g_free);
 }
 
-gboolean
-tps_segment_reader_refresh (TpsSegmentReader *reader, GError **error)
-{
-  reader->window_bytes = 0;
-  g_clear_pointer (&reader->ahead, tps_read_ahead_free);
-  reader->size = reader->file->disk->get_size (reader->file, error);
-  return reader->size >= 0;
-}
-
 /* Sets `is_lost` to TRUE if the group has more zero sectors than the writer counted. A part of the
  * group has then never reached the disk. */
 static gboolean
 has_lost_sectors (TpsSegmentReader *reader, gboolean *is_lost, GError **error)
 {
-  static const guint8 zeros[TPS_DISK_SECTOR];
   guint64 n_zero = 0;
 
   for (gint64 at = 0; at < reader->group.n_bytes; at += TPS_DISK_BLOCK)
     {
-      g_autoptr (GError) failure = NULL;
-      const guint8 *block = fetch (reader, reader->group.offset + at, TPS_DISK_BLOCK, &failure);
+      const guint8 *block;
 
+      if (!fetch (reader, reader->group.offset + at, TPS_DISK_BLOCK, &block, error))
+        return FALSE;
       if (block == NULL)
-        {
-          if (failure == NULL)
-            return refuse (reader, reader->group.offset, "a group reaches beyond the file", error);
-          g_propagate_error (error, g_steal_pointer (&failure));
-          return FALSE;
-        }
-      for (gsize sector = 0; sector < TPS_DISK_BLOCK; sector += TPS_DISK_SECTOR)
-        n_zero += memcmp (block + sector, zeros, sizeof zeros) == 0;
+        return refuse (reader, reader->group.offset, error, "a group reaches beyond the file");
+      n_zero += tps_group_count_zero_sectors (block, TPS_DISK_BLOCK);
     }
   *is_lost = n_zero > reader->group.n_zero_sectors;
   return TRUE;
@@ -261,7 +260,6 @@ has_lost_sectors (TpsSegmentReader *reader, gboolean *is_lost, GError **error)
 static TpsSegmentVerdict
 judge_group (TpsSegmentReader *reader, gint64 lsn, GError **error)
 {
-  g_autofree gchar *what = NULL;
   gboolean is_lost = FALSE;
 
   if (!has_lost_sectors (reader, &is_lost, error))
@@ -272,9 +270,8 @@ judge_group (TpsSegmentReader *reader, gint64 lsn, GError **error)
       reader->n_left = 0;
       return TPS_SEGMENT_TORN;
     }
-  what = g_strdup_printf (
-      "the record of LSN %" G_GINT64_FORMAT " is damaged: its checksum is wrong", lsn);
-  refuse (reader, reader->offset, what, error);
+  refuse (reader, reader->offset, error,
+          "the record of LSN %" G_GINT64_FORMAT " is damaged: its checksum is wrong", lsn);
   return TPS_SEGMENT_ERROR;
 }
 
@@ -283,15 +280,11 @@ static TpsSegmentVerdict
 begin_group (TpsSegmentReader *reader, GError **error)
 {
   gint64 offset = (gint64) round_up ((gsize) reader->offset);
-  g_autoptr (GError) failure = NULL;
-  const guint8 *sector = fetch (reader, offset, TPS_DISK_SECTOR, &failure);
+  const guint8 *sector;
 
   reader->offset = offset;
-  if (failure != NULL)
-    {
-      g_propagate_error (error, g_steal_pointer (&failure));
-      return TPS_SEGMENT_ERROR;
-    }
+  if (!fetch (reader, offset, TPS_DISK_SECTOR, &sector, error))
+    return TPS_SEGMENT_ERROR;
   if (sector == NULL)
     return TPS_SEGMENT_END;
   switch (tps_group_decode_head (sector, reader->head.stamp, offset, &reader->group))
@@ -302,12 +295,12 @@ begin_group (TpsSegmentReader *reader, GError **error)
     case TPS_HEAD_OK:
       break;
     case TPS_HEAD_DAMAGED:
-      refuse (reader, offset, "the head of a group is damaged", error);
+      refuse (reader, offset, error, "the head of a group is damaged");
       return TPS_SEGMENT_ERROR;
     }
   if (reader->group.n_bytes > reader->size - offset)
     {
-      refuse (reader, offset, "a group reaches beyond the file, which has been cut", error);
+      refuse (reader, offset, error, "a group reaches beyond the file, which has been cut");
       return TPS_SEGMENT_ERROR;
     }
   return TPS_SEGMENT_RECORD;
@@ -319,26 +312,29 @@ is_in_group (const TpsSegmentReader *reader, gsize n_bytes)
   return n_bytes <= (gsize) (reader->group.offset + reader->group.n_bytes - reader->offset);
 }
 
-/* Reads the next record of the group, and returns its body. NULL without an error: the record is
- * damaged. */
-static const guint8 *
-read_body (TpsSegmentReader *reader, GError **error)
+/* Reads the next record of the group. Sets `body` to its body; NULL: the record is damaged. */
+static gboolean
+read_body (TpsSegmentReader *reader, const guint8 **body, GError **error)
 {
-  const guint8 *header = is_in_group (reader, TPS_LOG_RECORD_HEADER)
-                             ? fetch (reader, reader->offset, TPS_LOG_RECORD_HEADER, error)
-                             : NULL;
+  const guint8 *header = NULL;
 
+  *body = NULL;
+  if (is_in_group (reader, TPS_LOG_RECORD_HEADER)
+      && !fetch (reader, reader->offset, TPS_LOG_RECORD_HEADER, &header, error))
+    return FALSE;
   if (header == NULL || !tps_record_decode_head (header, &reader->record)
       || !is_in_group (reader, TPS_LOG_RECORD_HEADER + reader->record.body_bytes))
-    return NULL;
-  header = fetch (reader, reader->offset, TPS_LOG_RECORD_HEADER + reader->record.body_bytes, error);
-  return header != NULL ? header + TPS_LOG_RECORD_HEADER : NULL;
+    return TRUE;
+  if (!fetch (reader, reader->offset, TPS_LOG_RECORD_HEADER + reader->record.body_bytes, &header,
+              error))
+    return FALSE;
+  *body = header != NULL ? header + TPS_LOG_RECORD_HEADER : NULL;
+  return TRUE;
 }
 
 TpsSegmentVerdict
 tps_segment_reader_next (TpsSegmentReader *reader, gint64 lsn, GError **error)
 {
-  g_autoptr (GError) failure = NULL;
   const guint8 *body;
 
   reader->is_sequential = TRUE;
@@ -351,32 +347,24 @@ tps_segment_reader_next (TpsSegmentReader *reader, gint64 lsn, GError **error)
       reader->n_left = reader->group.n_records;
       reader->offset = reader->group.offset + TPS_LOG_GROUP_HEADER;
     }
-  body = read_body (reader, &failure);
-  if (failure != NULL)
-    {
-      g_propagate_error (error, g_steal_pointer (&failure));
-      return TPS_SEGMENT_ERROR;
-    }
+  if (!read_body (reader, &body, error))
+    return TPS_SEGMENT_ERROR;
   if (body == NULL || !tps_record_check_body (&reader->record, body))
     return judge_group (reader, lsn, error);
   if (lsn != 0 && reader->record.lsn != lsn)
     {
-      g_autofree gchar *what = g_strdup_printf ("the record has LSN %" G_GINT64_FORMAT
-                                                ", expected LSN %" G_GINT64_FORMAT,
-                                                reader->record.lsn, lsn);
-
-      refuse (reader, reader->offset, what, error);
+      refuse (reader, reader->offset, error,
+              "the record has LSN %" G_GINT64_FORMAT ", expected LSN %" G_GINT64_FORMAT,
+              reader->record.lsn, lsn);
       return TPS_SEGMENT_ERROR;
     }
   if (!tps_moment_may_follow (&reader->record.moment, &reader->moment))
     {
-      g_autofree gchar *what = g_strdup_printf (
-          "the record of LSN %" G_GINT64_FORMAT " has epoch %u and time %" G_GINT64_FORMAT
-          ", but the record before has epoch %u and time %" G_GINT64_FORMAT,
-          reader->record.lsn, reader->record.moment.epoch, reader->record.moment.time_ms,
-          reader->moment.epoch, reader->moment.time_ms);
-
-      refuse (reader, reader->offset, what, error);
+      refuse (reader, reader->offset, error,
+              "the record of LSN %" G_GINT64_FORMAT " has epoch %u and time %" G_GINT64_FORMAT
+              ", but the record before has epoch %u and time %" G_GINT64_FORMAT,
+              reader->record.lsn, reader->record.moment.epoch, reader->record.moment.time_ms,
+              reader->moment.epoch, reader->moment.time_ms);
       return TPS_SEGMENT_ERROR;
     }
   reader->moment = reader->record.moment;
@@ -398,8 +386,10 @@ tps_segment_reader_peek (TpsSegmentReader *reader, gint64 *lsn, GError **error)
   return TRUE;
 }
 
-gboolean
-tps_segment_reader_skip_to (TpsSegmentReader *reader, gint64 lsn, GError **error)
+/* Skips groups whose records are all below `lsn`. Must be called before the first call of
+ * tps_segment_reader_next(). */
+static gboolean
+skip_to (TpsSegmentReader *reader, gint64 lsn, GError **error)
 {
   for (;;)
     {
@@ -454,30 +444,22 @@ tps_segment_reader_check_rest (TpsSegmentReader *reader, gint64 *n_bytes, GError
     {
       gsize n_block = (gsize) MIN (reader->size - at, TPS_DISK_BLOCK) / TPS_DISK_SECTOR
                       * TPS_DISK_SECTOR;
-      g_autoptr (GError) failure = NULL;
-      const guint8 *block = fetch (reader, at, n_block, &failure);
+      const guint8 *block;
       TpsGroupHead later;
       gsize n_used;
 
-      if (failure != NULL)
-        {
-          g_propagate_error (error, g_steal_pointer (&failure));
-          return FALSE;
-        }
+      if (!fetch (reader, at, n_block, &block, error))
+        return FALSE;
       n_used = block != NULL ? get_used (block, n_block) : 0;
       if (n_used == 0)
         continue;
       *n_bytes = at + (gint64) n_used - begin;
       if (at > begin
           && tps_group_decode_head (block, reader->head.stamp, at, &later) == TPS_HEAD_OK)
-        {
-          g_autofree gchar *what = g_strdup_printf (
-              "a group is damaged: there is a later one at %" G_GINT64_FORMAT
-              ", which begins with LSN %" G_GINT64_FORMAT,
-              at, later.first_lsn);
-
-          return refuse (reader, begin, what, error);
-        }
+        return refuse (reader, begin, error,
+                       "a group is damaged: there is a later one at %" G_GINT64_FORMAT
+                       ", which begins with LSN %" G_GINT64_FORMAT,
+                       at, later.first_lsn);
     }
   return TRUE;
 }
@@ -553,14 +535,7 @@ open_segment (TpsLogScan *scan, guint64 number, gint64 *first_lsn, GError **erro
 }
 
 gboolean
-tps_log_scan_start (TpsLogScan *scan, guint64 number, gint64 lsn, GError **error)
-{
-  return tps_log_scan_start_near (scan, number, TPS_LOG_FIRST_GROUP, lsn, error);
-}
-
-gboolean
-tps_log_scan_start_near (TpsLogScan *scan, guint64 number, gint64 offset, gint64 lsn,
-                         GError **error)
+tps_log_scan_start (TpsLogScan *scan, guint64 number, gint64 offset, gint64 lsn, GError **error)
 {
   gint64 first_lsn;
 
@@ -568,7 +543,7 @@ tps_log_scan_start_near (TpsLogScan *scan, guint64 number, gint64 offset, gint64
   if (!open_segment (scan, number, &first_lsn, error))
     return FALSE;
   scan->reader.offset = offset;
-  if (!tps_segment_reader_skip_to (&scan->reader, lsn, error)
+  if (!skip_to (&scan->reader, lsn, error)
       || !tps_segment_reader_peek (&scan->reader, &first_lsn, error))
     return FALSE;
   if (first_lsn == 0 || first_lsn > lsn)
@@ -605,7 +580,7 @@ go_on (TpsLogScan *scan, GError **error)
 gboolean
 tps_log_scan_refresh (TpsLogScan *scan, GError **error)
 {
-  return !scan->is_open || tps_segment_reader_refresh (&scan->reader, error);
+  return !scan->is_open || refresh (&scan->reader, error);
 }
 
 gboolean

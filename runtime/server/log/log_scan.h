@@ -82,14 +82,6 @@ TpsSegmentVerdict tps_segment_reader_next (TpsSegmentReader *reader, gint64 lsn,
  * of next(). Errors: as next(). */
 gboolean tps_segment_reader_peek (TpsSegmentReader *reader, gint64 *lsn, GError **error);
 
-/* Skips groups whose records are all below `lsn`. Must be called before the first call of next().
- * Errors: as next(). */
-gboolean tps_segment_reader_skip_to (TpsSegmentReader *reader, gint64 lsn, GError **error);
-
-/* Discards the bytes that were read ahead, because the segment is still being written. Errors:
- * those of the disk. */
-gboolean tps_segment_reader_refresh (TpsSegmentReader *reader, GError **error);
-
 /* Examines all bytes after `offset`, where a group is missing or torn. Sets `n_bytes` to the number
  * of bytes from `offset` to the end of the last non-zero sector. Errors: ABORTED if there is a
  * later group. That group was written after the group at `offset` had been synced, so the group at
@@ -116,13 +108,11 @@ typedef struct
 void tps_log_scan_init (TpsLogScan *scan, const TpsLogFolder *folder, TpsBufferPool *pool);
 void tps_log_scan_clear (TpsLogScan *scan);
 
-/* Moves to the record of `lsn`, which is in segment `number`. Errors: as tps_log_cursor_next(). */
-gboolean tps_log_scan_start (TpsLogScan *scan, guint64 number, gint64 lsn, GError **error);
-
-/* As tps_log_scan_start(), but does not read the groups before `offset`, where a group must begin
- * whose first record is at or before `lsn`. */
-gboolean tps_log_scan_start_near (TpsLogScan *scan, guint64 number, gint64 offset, gint64 lsn,
-                                  GError **error);
+/* Moves to the record of `lsn`, which is in segment `number`. Does not read the groups before
+ * `offset`, where a group must begin whose first record is at or before `lsn`. Errors: as
+ * tps_log_cursor_next(). */
+gboolean tps_log_scan_start (TpsLogScan *scan, guint64 number, gint64 offset, gint64 lsn,
+                             GError **error);
 
 /* Moves to the first record of segment `number`, and sets `lsn` to its LSN; 0: the segment has no
  * record. Errors: as tps_log_cursor_next(). */

@@ -469,13 +469,6 @@ tps_log_writer_add (TpsLogWriter *writer, const TpsLogEntry *entry)
     entry->done (entry->user_data, entry->lsn, NULL);
 }
 
-void
-tps_log_writer_end_intervals (TpsLogWriter *writer)
-{
-  TPS_LOCK_SCOPE (&writer->lock);
-  writer->ends_intervals = TRUE;
-}
-
 /* Returns TRUE if the disk is full and may have no room for `n_bytes`. Bytes that have been added
  * but not written are not counted exactly, because they fit into the margin. The lock is held. */
 static gboolean
@@ -489,17 +482,11 @@ is_short_of_room (const TpsLogWriter *writer, gsize n_bytes)
 }
 
 gboolean
-tps_log_writer_may_refuse (const TpsLogWriter *writer)
-{
-  return __atomic_load_n (&writer->may_refuse, __ATOMIC_ACQUIRE);
-}
-
-gboolean
 tps_log_writer_may_add (TpsLogWriter *writer, gsize n_bytes, GError **error)
 {
   const GError *reason = NULL;
 
-  if (!tps_log_writer_may_refuse (writer))
+  if (!__atomic_load_n (&writer->may_refuse, __ATOMIC_ACQUIRE))
     return TRUE;
   TPS_LOCK_SCOPE (&writer->lock);
   if (writer->failure != NULL)
@@ -603,15 +590,6 @@ get_wake_ns (const TpsLogWriter *writer)
   return wake_ns;
 }
 
-static void
-drop_taken (TpsLogWriter *writer)
-{
-  if (has_queued (writer) && writer->n_taken < MAX_KEPT_QUEUE)
-    return;
-  g_array_remove_range (writer->queue, 0, writer->n_taken);
-  writer->n_taken = 0;
-}
-
 static gboolean
 is_overdue (const TpsLogStage *stage, gint64 now_ns)
 {
@@ -667,7 +645,11 @@ run_stage (TpsLogWriter *writer, gint64 now_ns)
   while (writer->n_taken < n_queued && stage->n_used - n_before < STAGE_PASS_BYTES
          && stage_one (writer, stage, now_ns))
     ;
-  drop_taken (writer);
+  if (!has_queued (writer) || writer->n_taken >= MAX_KEPT_QUEUE)
+    {
+      g_array_remove_range (writer->queue, 0, writer->n_taken);
+      writer->n_taken = 0;
+    }
   writer->is_staging = FALSE;
   /* The next step of this thread may be a write, and no other event would wake the other thread. */
   if (has_queued (writer))

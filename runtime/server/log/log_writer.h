@@ -84,7 +84,7 @@ typedef struct TpsLogWriter
 {
   gint64 interval_ns;
   gsize stage_bytes;   /* of each stage */
-  gboolean may_refuse; /* there is a failure, or no room; atomic, changed with the lock held */
+  gboolean may_refuse; /* see tps_log_is_short(); atomic, changed with the lock held */
 
   TpsMutex lock; /* guards everything up to the next comment */
   TpsCond changed;
@@ -140,12 +140,6 @@ void tps_log_writer_clear (TpsLogWriter *writer);
 /* Queues an append or a flush. May call done() of a command of TPS_DURABILITY_NONE. Thread: any,
  * one append at a time. */
 void tps_log_writer_add (TpsLogWriter *writer, const TpsLogEntry *entry);
-
-/* See tps_log_end_intervals(). */
-void tps_log_writer_end_intervals (TpsLogWriter *writer);
-
-/* See tps_log_is_short(). */
-gboolean tps_log_writer_may_refuse (const TpsLogWriter *writer);
 
 /* See tps_log_may_append(). */
 gboolean tps_log_writer_may_add (TpsLogWriter *writer, gsize n_bytes, GError **error);

@@ -24,11 +24,11 @@ tps_kept_versions_clear (TpsKeptVersions *versions)
 }
 
 static TpsKeptVersion *
-find (TpsKeptVersions *versions, gint64 version)
+find (const TpsKeptVersions *versions, gint64 version)
 {
   for (guint i = 0; i < versions->n_kept; i++)
     if (versions->kept[i].model->version == version)
-      return &versions->kept[i];
+      return (TpsKeptVersion *) (guintptr) &versions->kept[i];
   return NULL;
 }
 
@@ -42,24 +42,16 @@ drop (TpsKeptVersions *versions, TpsKeptVersion *kept, GPtrArray *dropped)
   memmove (kept, kept + 1, (versions->n_kept - i) * sizeof *kept);
 }
 
-/* Removes the trainer from the version that was its last answer. Drops the version if it was the
- * last answer to no other trainer. */
-static void
-leave_last_answer (TpsKeptVersions *versions, gint32 trainer, GPtrArray *dropped)
-{
-  TpsKeptVersion *last = find (versions, versions->last_answers[trainer]);
-
-  if (last != NULL && --last->n_trainers == 0)
-    drop (versions, last, dropped);
-}
-
 void
 tps_kept_versions_add (TpsKeptVersions *versions, TpsModelVersion *model, const gint32 *trainers,
                        guint n_trainers, GPtrArray *dropped)
 {
   for (guint i = 0; i < n_trainers; i++)
     {
-      leave_last_answer (versions, trainers[i], dropped);
+      TpsKeptVersion *last = find (versions, versions->last_answers[trainers[i]]);
+
+      if (last != NULL && --last->n_trainers == 0)
+        drop (versions, last, dropped);
       versions->last_answers[trainers[i]] = model->version;
     }
   versions->kept[versions->n_kept++] = (TpsKeptVersion) {
@@ -81,10 +73,9 @@ tps_kept_versions_reset (TpsKeptVersions *versions, guint n_trainers, GPtrArray 
 TpsModelVersion *
 tps_kept_versions_find (const TpsKeptVersions *versions, gint64 version)
 {
-  for (guint i = 0; i < versions->n_kept; i++)
-    if (versions->kept[i].model->version == version)
-      return versions->kept[i].model;
-  return NULL;
+  const TpsKeptVersion *kept = find (versions, version);
+
+  return kept != NULL ? kept->model : NULL;
 }
 
 static gint
@@ -135,8 +126,8 @@ tps_model_capture_take (TpsModelCapture *capture, TpsTrainedModel *model,
   tps_trained_model_get_state (model, &n_floats);
   if (spare == NULL || tps_buffer_get_size (spare) < n_floats * sizeof (gfloat))
     return FALSE;
-  capture->optimizer = *&model->optimizer;
-  capture->beginning = *&model->beginning;
+  capture->optimizer = model->optimizer;
+  capture->beginning = model->beginning;
   for (guint i = 0; i < kept->n_kept; i++)
     add_version (capture, kept->kept[i].model);
   add_version (capture, model->newest);

@@ -69,16 +69,6 @@ typedef struct
   guint n_took_part;
 } Item;
 
-/* Initialise and clear `news` in the caller's storage. `options` is borrowed until clear(), which
- * drops events that have not been reported. */
-static void
-update_news_init (TpsUpdateNews *news, const TpsModelServerOptions *options)
-{
-  *news = (TpsUpdateNews) { .options = options };
-  g_queue_init (&news->waiting);
-  tps_mutex_init (&news->lock);
-}
-
 static void
 add (TpsUpdateNews *news, const Item *item)
 {
@@ -405,7 +395,7 @@ admit_init (TpsModelServer *server, const TpsTrainedModel *model)
   TpsModelCommand *command = command_new (server, TPS_COMMAND_INIT_MODEL);
 
   command->version = tps_model_version_ref (model->newest);
-  command->optimizer = *&model->optimizer;
+  command->optimizer = model->optimizer;
   command->command.model = (TpsCommandModel) { command->version->n_parameters,
                                                command->version->parameters, &command->optimizer };
   return admit (server, command);
@@ -549,7 +539,7 @@ replay_update (TpsModelServer *server, const TpsCommand *replayed, GError **erro
   tps_mutex_lock (&server->shell.lock);
   tps_model_update_end (&update);
   newest = server->model->newest;
-  tps_updating_skip_version (server->updating);
+  tps_updating_set_version (server->updating, newest->version);
   if (n_known > 0)
     tps_kept_versions_add (&server->kept, newest, known, n_known, dropped);
   command = admit_update (server, &job, newest->n_parameters);
@@ -800,9 +790,8 @@ begin_step (TpsModelServer *server, TpsUpdatingOutput *output)
 {
   TpsModelStep *step = NULL;
 
-  if (output->has_taken)
-    if (server->news.options->got_update != NULL)
-      add (&server->news, &(Item) { .n_before = output->n_before });
+  if (output->has_taken && server->news.options->got_update != NULL)
+    add (&server->news, &(Item) { .n_before = output->n_before });
   if (output->job != NULL)
     {
       step = g_new0 (TpsModelStep, 1);
@@ -820,7 +809,7 @@ static void
 take_part (TpsModelCall *call)
 {
   TpsModelServer *server = call->server;
-  TpsUpdatingOutput output;
+  TpsUpdatingOutput output = { 0 };
   GError *error = NULL;
   TpsModelStep *step = NULL;
 
@@ -831,7 +820,6 @@ take_part (TpsModelCall *call)
       answer_call (call, error);
       return;
     }
-  tps_updating_output_init (&output);
   tps_mutex_lock (&server->shell.lock);
   error = check_model (server, call);
   if (error == NULL)
@@ -923,12 +911,11 @@ void
 tps_model_server_connection_closed (TpsModelServer *server, gconstpointer connection)
 {
   g_autoptr (GPtrArray) departed = NULL;
-  TpsUpdatingOutput output;
+  TpsUpdatingOutput output = { 0 };
   TpsModelStep *step = NULL;
 
   if (!has_quorum (server))
     return;
-  tps_updating_output_init (&output);
   tps_mutex_lock (&server->shell.lock);
   departed = trainer_presence_take (&server->presence, connection);
   if (departed != NULL && !server->shell.is_shut_down)
@@ -1035,7 +1022,7 @@ finish_update (TpsModelStep *step, TpsUpdatingOutput *output, TpsModelCommand **
               job->trainers[i], job->marks[i].version, job->gradients[i],
               step->arithmetic.version->n_parameters, step->arithmetic.hashes[i]);
     }
-  tps_updating_output_init (output);
+  *output = (TpsUpdatingOutput) { 0 };
   tps_mutex_lock (&server->shell.lock);
   if (step->error == NULL)
     *command = install (server, step, dropped);
@@ -1111,10 +1098,9 @@ static void
 expire (gpointer user_data)
 {
   TpsModelServer *server = user_data;
-  TpsUpdatingOutput output;
+  TpsUpdatingOutput output = { 0 };
   TpsModelStep *step;
 
-  tps_updating_output_init (&output);
   tps_mutex_lock (&server->shell.lock);
   tps_updating_expire (server->updating, tps_clock_now_ns (), &output);
   step = begin_step (server, &output);
@@ -1230,8 +1216,8 @@ tps_model_server_capture (TpsModelServer *server, TpsModelCapture *capture, GErr
         tps_trained_model_get_state (server->model, &n_floats);
       tps_mutex_unlock (&server->shell.lock);
       n_bytes = n_floats * sizeof (gfloat);
-      *capture = (TpsModelCapture) { .state = tps_buffer_pool_try_get (server->options.buffers,
-                                                                       MAX (n_bytes, 1)) };
+      *capture = (TpsModelCapture) { .state = tps_buffer_pool_get (server->options.buffers,
+                                                                   MAX (n_bytes, 1), NULL) };
       if (capture->state == NULL)
         return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
                          "no memory for a copy of the optimizer's state: %" G_GSIZE_FORMAT " bytes",
@@ -1338,7 +1324,9 @@ tps_model_server_new (const TpsModelServerOptions *options, GError **error)
   server->pushes = tps_push_window_new (&options->pushes);
   server->owns_sequencer = options->sequencer == NULL;
   server->sequencer = server->owns_sequencer ? tps_sequencer_new (&own) : options->sequencer;
-  update_news_init (&server->news, &server->options);
+  server->news.options = &server->options;
+  g_queue_init (&server->news.waiting);
+  tps_mutex_init (&server->news.lock);
   tps_mutex_init (&server->init_lock);
   tps_cond_init (&server->captured);
   tps_shell_init (&server->shell, server->workers, expire, server);
@@ -1352,11 +1340,10 @@ end_all (TpsModelServer *server, const GError *error, gboolean is_end)
 {
   g_autoptr (GPtrArray)
       dropped = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_model_version_unref);
-  TpsUpdatingOutput output;
+  TpsUpdatingOutput output = { 0 };
   TpsTrainedModel *model;
   TpsModelCommand *command = NULL;
 
-  tps_updating_output_init (&output);
   tps_mutex_lock (&server->shell.lock);
   tps_updating_end_all (server->updating, error, &output);
   g_hash_table_remove_all (server->presence.by_connection);

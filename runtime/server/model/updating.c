@@ -99,13 +99,6 @@ tps_updating_set_model (TpsUpdating *updating, const TpsNamedTensor *parameters,
 }
 
 void
-tps_updating_skip_version (TpsUpdating *updating)
-{
-  g_return_if_fail (updating->version > 0 && updating->open == NULL && updating->updating == NULL);
-  updating->version++;
-}
-
-void
 tps_updating_set_version (TpsUpdating *updating, gint64 version)
 {
   g_return_if_fail (updating->version > 0 && updating->open == NULL && updating->updating == NULL);
@@ -116,12 +109,6 @@ gboolean
 tps_updating_has_job (const TpsUpdating *updating)
 {
   return updating->updating != NULL;
-}
-
-gint64
-tps_updating_get_version (const TpsUpdating *updating)
-{
-  return updating->version;
 }
 
 /* ---- tickets and outputs ---- */
@@ -141,12 +128,6 @@ tps_update_ticket_clear (TpsUpdateTicket *ticket)
   g_clear_error (&ticket->error);
 }
 
-void
-tps_updating_output_init (TpsUpdatingOutput *output)
-{
-  *output = (TpsUpdatingOutput) { 0 };
-}
-
 static void
 round_free (TpsUpdateRound *round)
 {
@@ -164,19 +145,26 @@ tps_updating_output_clear (TpsUpdatingOutput *output)
       next = round->next;
       round_free (round);
     }
-  tps_updating_output_init (output);
+  *output = (TpsUpdatingOutput) { 0 };
+}
+
+/* Appends to the list of tickets [*first, *last]. */
+static void
+append (TpsUpdateTicket **first, TpsUpdateTicket **last, TpsUpdateTicket *ticket)
+{
+  ticket->next = NULL;
+  if (*first == NULL)
+    *first = ticket;
+  else
+    (*last)->next = ticket;
+  *last = ticket;
 }
 
 static void
 answer (TpsUpdateTicket *ticket, GError *error, TpsUpdatingOutput *output)
 {
   ticket->error = error;
-  ticket->next = NULL;
-  if (output->answered == NULL)
-    output->answered = ticket;
-  else
-    output->last_answered->next = ticket;
-  output->last_answered = ticket;
+  append (&output->answered, &output->last_answered, ticket);
 }
 
 /* ---- contributions ---- */
@@ -247,17 +235,6 @@ bury (TpsUpdateRound *round, TpsUpdatingOutput *output)
 {
   round->next = output->dead_rounds;
   output->dead_rounds = round;
-}
-
-static void
-wait_in (TpsUpdateRound *round, TpsUpdateTicket *ticket)
-{
-  ticket->next = NULL;
-  if (round->waiting == NULL)
-    round->waiting = ticket;
-  else
-    round->last_waiting->next = ticket;
-  round->last_waiting = ticket;
 }
 
 static void
@@ -447,7 +424,7 @@ repeat (TpsUpdating *updating, TpsUpdateRound *round, TpsUpdateTicket *ticket,
   if (error != NULL)
     answer (ticket, error, output);
   else
-    wait_in (round, ticket);
+    append (&round->waiting, &round->last_waiting, ticket);
 }
 
 static TpsUpdateRound *
@@ -474,7 +451,7 @@ take_part (TpsUpdating *updating, TpsUpdateTicket *ticket, gint64 now_ns, TpsUpd
   round->by_trainer[ticket->trainer] = contribution_new (ticket);
   output->has_taken = TRUE;
   output->n_before = round->n_arrived++;
-  wait_in (round, ticket);
+  append (&round->waiting, &round->last_waiting, ticket);
   close_if_complete (updating, now_ns, output);
 }
 

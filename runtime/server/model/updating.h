@@ -102,8 +102,7 @@ typedef struct
   TpsUpdateRound *round;        /* private */
 } TpsUpdatingJob;
 
-/* Actions for the caller. Must be initialised once with init(), and cleared with clear() after each
- * use. */
+/* Actions for the caller. All zero: there are none. Must be cleared with clear() after each use. */
 typedef struct
 {
   TpsUpdateTicket *answered; /* in order; the caller owns them now */
@@ -134,18 +133,12 @@ void tps_update_ticket_clear (TpsUpdateTicket *ticket);
 void tps_updating_set_model (TpsUpdating *updating, const TpsNamedTensor *parameters,
                              guint n_parameters);
 
-/* Advances the model to its next version without a round, when an update is replayed. No round may
- * be open, and no job may be outstanding. */
-void tps_updating_skip_version (TpsUpdating *updating);
-
-/* As tps_updating_skip_version(), but sets the version to that of a restored model. */
+/* Sets the version, when a model is restored or an update is replayed. No round may be open, and no
+ * job may be outstanding. */
 void tps_updating_set_version (TpsUpdating *updating, gint64 version);
 
 /* Returns TRUE if an update is in progress. */
 gboolean tps_updating_has_job (const TpsUpdating *updating);
-
-/* Returns the version of the model, or 0 if there is no model. */
-gint64 tps_updating_get_version (const TpsUpdating *updating);
 
 /* Returns the error NOT_FOUND for calls that need a model. The caller owns the error. */
 GError *tps_updating_new_no_model_error (void);
@@ -198,9 +191,6 @@ void tps_updating_get_status (const TpsUpdating *updating, gint64 now_ns,
 /* Answers all waiting tickets with `error` (borrowed), forgets the model, and marks all trainers as
  * not lost. An outstanding job must still be passed to job_done(). */
 void tps_updating_end_all (TpsUpdating *updating, const GError *error, TpsUpdatingOutput *output);
-
-/* Initialises an output without actions, in the caller's storage. */
-void tps_updating_output_init (TpsUpdatingOutput *output);
 
 /* Frees the memory that the machine no longer needs, and resets the output. The memory may be
  * large, so no lock should be held. The caller must have taken `answered` and `job` from the

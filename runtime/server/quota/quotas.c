@@ -19,12 +19,6 @@ struct TpsQuotas
   gboolean enforces_table_bytes;
 };
 
-static void
-free_tenant (gpointer tenant)
-{
-  tps_tenant_free (tenant);
-}
-
 TpsQuotas *
 tps_quotas_new (const TpsQuotasOptions *options)
 {
@@ -37,7 +31,8 @@ tps_quotas_new (const TpsQuotasOptions *options)
                                                    : TPS_QUOTAS_MAX_UNLISTED;
   tps_mutex_init (&quotas->lock);
   quotas->entries = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
-  quotas->tenants = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, free_tenant);
+  quotas->tenants = g_hash_table_new_full (g_str_hash, g_str_equal, NULL,
+                                           (GDestroyNotify) tps_tenant_free);
   return quotas;
 }
 
@@ -88,17 +83,6 @@ provide_tenant (TpsQuotas *quotas, const gchar *name)
   return tenant != NULL ? tenant : add_tenant (quotas, name);
 }
 
-/* Returns the tenant of a name without an entry. If there are too many such names, further ones
- * share one tenant. */
-static TpsTenant *
-find_unlisted (TpsQuotas *quotas, const gchar *name)
-{
-  if (quotas->n_unlisted >= quotas->max_unlisted)
-    return provide_tenant (quotas, TPS_QUOTAS_OTHERS_NAME);
-  quotas->n_unlisted++;
-  return add_tenant (quotas, name);
-}
-
 /* ---- tenants --------------------------------------------------------------------------------- */
 
 TpsTenant *
@@ -108,10 +92,15 @@ tps_quotas_find (TpsQuotas *quotas, const gchar *name)
 
   TPS_LOCK_SCOPE (&quotas->lock);
   tenant = g_hash_table_lookup (quotas->tenants, name);
-  if (tenant == NULL)
-    tenant = g_hash_table_contains (quotas->entries, name) ? add_tenant (quotas, name)
-                                                           : find_unlisted (quotas, name);
-  return tenant;
+  if (tenant != NULL)
+    return tenant;
+  if (!g_hash_table_contains (quotas->entries, name))
+    {
+      if (quotas->n_unlisted >= quotas->max_unlisted)
+        return provide_tenant (quotas, TPS_QUOTAS_OTHERS_NAME);
+      quotas->n_unlisted++;
+    }
+  return add_tenant (quotas, name);
 }
 
 void
@@ -178,49 +167,28 @@ tps_quotas_list (TpsQuotas *quotas)
 
 /* ---- metrics --------------------------------------------------------------------------------- */
 
-static const TpsFamily refused = {
-  .name = "tenant_refused_total",
-  .help = "Calls and tables that were refused because their tenant was at a limit.",
-  .labels = { "tenant", "limit" },
-  .max_series = TPS_FAMILY_MAX_SERIES * TPS_N_QUOTAS,
-};
-
-static const TpsFamily throttled = {
-  .name = "tenant_throttled_seconds_total",
-  .help = "Sum of the retry delays of refused calls.",
-  .labels = { "tenant" },
-  .n_decimals = 3,
-};
-
-static const TpsFamily limits = {
-  .name = "tenant_limit",
-  .help = "Limits of tenants, if set: calls, rows or bytes per second; calls in flight; bytes.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "tenant", "limit" },
-  .max_series = TPS_FAMILY_MAX_SERIES * TPS_N_QUOTAS,
-};
-
-static const TpsFamily levels = {
-  .name = "tenant_tokens",
-  .help = "The part of a limit that a tenant may still use at once; negative while it is in debt.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "tenant", "limit" },
-  .max_series = TPS_FAMILY_MAX_SERIES * TPS_N_RATES,
-};
-
-static const TpsFamily in_flight = {
-  .name = "tenant_calls_in_flight",
-  .help = "Calls of a tenant that have been admitted and not been answered.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "tenant" },
-};
-
-static const TpsFamily table_bytes = {
-  .name = "tenant_table_bytes",
-  .help = "Memory of the tables that a tenant has created, in the host and on devices.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "tenant" },
-};
+static const TpsFamily refused = TPS_FAMILY (
+    COUNTER, "tenant_refused_total",
+    "Calls and tables that were refused because their tenant was at a limit.",
+    .labels = { "tenant", "limit" }, .max_series = TPS_FAMILY_MAX_SERIES * TPS_N_QUOTAS);
+static const TpsFamily throttled = TPS_FAMILY (COUNTER, "tenant_throttled_seconds_total",
+                                               "Sum of the retry delays of refused calls.",
+                                               .labels = { "tenant" }, .n_decimals = 3);
+static const TpsFamily limits = TPS_FAMILY (
+    GAUGE, "tenant_limit",
+    "Limits of tenants, if set: calls, rows or bytes per second; calls in flight; bytes.",
+    .labels = { "tenant", "limit" }, .max_series = TPS_FAMILY_MAX_SERIES * TPS_N_QUOTAS);
+static const TpsFamily levels = TPS_FAMILY (
+    GAUGE, "tenant_tokens",
+    "The part of a limit that a tenant may still use at once; negative while it is in debt.",
+    .labels = { "tenant", "limit" }, .max_series = TPS_FAMILY_MAX_SERIES * TPS_N_RATES);
+static const TpsFamily in_flight = TPS_FAMILY (
+    GAUGE, "tenant_calls_in_flight",
+    "Calls of a tenant that have been admitted and not been answered.", .labels = { "tenant" });
+static const TpsFamily table_bytes = TPS_FAMILY (
+    GAUGE, "tenant_table_bytes",
+    "Memory of the tables that a tenant has created, in the host and on devices.",
+    .labels = { "tenant" });
 
 static guint64
 get_limit (const TpsTenantLimits *said, TpsQuotaKind kind)

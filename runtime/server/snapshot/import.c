@@ -226,14 +226,6 @@ read_ids (const Source *source, TpsSafetensorStream *stream, gint64 first, gsize
   return TRUE;
 }
 
-static gboolean
-check_cancelled (const TpsTableImport *import, GError **error)
-{
-  if (import->is_cancelled == NULL || !import->is_cancelled (import->user_data))
-    return TRUE;
-  return tps_fail (error, TPS_ERROR_ABORTED, "the import was cancelled");
-}
-
 /* Limits [*begin, *end) to the rows of a file that are in the table's shard, if they are known and
  * no checksum needs the others. */
 static void
@@ -266,8 +258,10 @@ read_pieces (Import *import, const Source *source, const TpsSafetensor *tensor,
     {
       gsize n = (gsize) MIN ((gint64) max_rows, end - first);
 
-      if (!check_cancelled (import->import, error)
-          || !read_ids (source, &ids, first, n, rows, error)
+      if (import->import->is_cancelled != NULL
+          && import->import->is_cancelled (import->import->user_data))
+        return tps_fail (error, TPS_ERROR_ABORTED, "the import was cancelled");
+      if (!read_ids (source, &ids, first, n, rows, error)
           || !tps_safetensor_stream_read (&stream, piece, n * row_bytes, error)
           || !put_piece (import, source, target, dtype, rows, n, piece, error))
         return FALSE;
@@ -446,15 +440,6 @@ check_all_rows (const Import *import, GError **error)
   return TRUE;
 }
 
-static gboolean
-import_all (Import *import, GError **error)
-{
-  for (guint i = 0; i < import->import->n_paths; i++)
-    if (!import_file (import, import->import->paths[i], error))
-      return FALSE;
-  return check_all_rows (import, error);
-}
-
 TpsTable *
 tps_table_import_read (const TpsTableImport *import, const TpsTableSpec *spec, GError **error)
 {
@@ -463,6 +448,7 @@ tps_table_import_read (const TpsTableImport *import, const TpsTableSpec *spec, G
   g_autoptr (TpsTable) table = NULL;
   g_autoptr (GArray) origins = g_array_new (FALSE, FALSE, sizeof (Origin));
   g_autofree guint8 *has_row = NULL;
+  Import all;
   gsize n_bytes;
 
   tps_table_spec_copy (&resolved, spec);
@@ -474,9 +460,11 @@ tps_table_import_read (const TpsTableImport *import, const TpsTableSpec *spec, G
   if (table == NULL || !tps_charge_set (&charge, n_bytes + 2 * PIECE_BYTES, error))
     return NULL;
   has_row = g_malloc0 (n_bytes);
-  return import_all (&(Import) { import, table, has_row, origins }, error)
-             ? g_steal_pointer (&table)
-             : NULL;
+  all = (Import) { import, table, has_row, origins };
+  for (guint i = 0; i < import->n_paths; i++)
+    if (!import_file (&all, import->paths[i], error))
+      return NULL;
+  return check_all_rows (&all, error) ? g_steal_pointer (&table) : NULL;
 }
 
 /* Adds the table to the store. The incarnation of the table is a new LSN. */

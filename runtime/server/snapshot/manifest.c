@@ -53,7 +53,7 @@ tps_manifest_init (TpsManifest *manifest)
   *manifest = (TpsManifest) {
     .tables = g_array_new (FALSE, TRUE, sizeof (TpsManifestTable)),
     .model = { .versions = g_array_new (FALSE, TRUE, sizeof (TpsManifestVersion)),
-               .answers = g_array_new (FALSE, TRUE, sizeof (TpsManifestAnswer)) },
+               .answers = g_array_new (FALSE, TRUE, sizeof (TpsModelAnswer)) },
   };
   g_array_set_clear_func (manifest->tables, clear_table);
   g_array_set_clear_func (manifest->model.versions, clear_version);
@@ -188,7 +188,7 @@ append_versions (GString *json, const TpsManifestModel *model)
   g_string_append (json, "],\n\"answers\":[");
   for (guint i = 0; i < model->answers->len; i++)
     {
-      const TpsManifestAnswer *answer = &g_array_index (model->answers, TpsManifestAnswer, i);
+      const TpsModelAnswer *answer = &g_array_index (model->answers, TpsModelAnswer, i);
 
       g_string_append_printf (json, "%s[%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT "]",
                               i > 0 ? "," : "", answer->trainer, answer->version);
@@ -385,7 +385,7 @@ read_answers (TpsJsonReader *json, TpsManifestModel *model)
     {
       gint64 pair[2] = { -1, -1 };
       guint n = 0;
-      TpsManifestAnswer answer;
+      TpsModelAnswer answer;
 
       tps_json_begin_array (json);
       while (tps_json_next_element (json))
@@ -393,7 +393,7 @@ read_answers (TpsJsonReader *json, TpsManifestModel *model)
           pair[n++] = read_count (json);
         else
           tps_json_fail (json, "more than a trainer and a version");
-      answer = (TpsManifestAnswer) { pair[0], pair[1] };
+      answer = (TpsModelAnswer) { pair[0], pair[1] };
       if (answer.trainer < 0 || answer.version < 1)
         tps_json_fail (json, "not a trainer and a version");
       g_array_append_val (model->answers, answer);

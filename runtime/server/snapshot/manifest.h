@@ -9,6 +9,7 @@
 #include "runtime/embedding/table_spec.h"
 #include "runtime/server/command.h"
 #include "runtime/server/log/disk.h"
+#include "runtime/server/model/model_capture.h"
 #include "runtime/server/tables/host/table.h"
 
 #define TPS_MANIFEST_NAME "manifest.json"
@@ -39,12 +40,6 @@ typedef struct
   gint64 version;
 } TpsManifestVersion;
 
-/* The version of the model in the answer to a trainer's last update. */
-typedef struct
-{
-  gint64 trainer, version;
-} TpsManifestAnswer;
-
 typedef struct
 {
   gint64 lsn;
@@ -52,7 +47,7 @@ typedef struct
   TpsOptimizerSpec optimizer;
   guint8 beginning[16]; /* TpsTrainedModel.beginning */
   GArray *versions;     /* of TpsManifestVersion, ascending; the last one is the newest */
-  GArray *answers;      /* of TpsManifestAnswer */
+  GArray *answers;      /* of TpsModelAnswer */
   TpsManifestFile state;
   TpsManifestFile pushes;
 } TpsManifestModel;

@@ -178,14 +178,6 @@ write_behind_submit (WriteBehind *behind, guint8 *block, gsize n_bytes, gint64 o
   tps_cond_broadcast (&behind->changed);
 }
 
-/* Returns TRUE if a write has failed. Does not wait. */
-static gboolean
-write_behind_has_failed (WriteBehind *behind)
-{
-  TPS_LOCK_SCOPE (&behind->lock);
-  return behind->error != NULL;
-}
-
 /* Waits for the queued writes. Errors: the first error of the disk. */
 static gboolean
 write_behind_drain (WriteBehind *behind, GError **error)
@@ -575,7 +567,8 @@ tps_safetensors_writer_append (TpsSafetensorsWriter *writer, guint tensor, gcons
       next += n;
       n_bytes -= n;
     }
-  return !write_behind_has_failed (writer->behind);
+  TPS_LOCK_SCOPE (&writer->behind->lock);
+  return writer->behind->error == NULL;
 }
 
 static void

@@ -178,13 +178,7 @@ model_files_write (const TpsModelCapture *capture, TpsDisk *disk, const gchar *f
     return TRUE;
   model->optimizer = capture->optimizer;
   memcpy (model->beginning, capture->beginning.bytes, sizeof model->beginning);
-  for (guint i = 0; i < capture->answers->len; i++)
-    {
-      const TpsModelAnswer *answer = &g_array_index (capture->answers, TpsModelAnswer, i);
-      TpsManifestAnswer entry = { answer->trainer, answer->version };
-
-      g_array_append_val (model->answers, entry);
-    }
+  g_array_append_vals (model->answers, capture->answers->data, capture->answers->len);
   model->state.name = g_strdup (STATE_NAME);
   return write_versions (capture, disk, folder, pace, model, error)
          && write_state (capture, disk, folder, pace, &model->state, error);
@@ -324,14 +318,7 @@ model_files_read (TpsModelCapture *capture, TpsDisk *disk, const gchar *folder,
                      "%s: the manifest has more versions of the model than are kept", folder);
   capture->optimizer = model->optimizer;
   memcpy (capture->beginning.bytes, model->beginning, sizeof model->beginning);
-  capture->answers = g_array_new (FALSE, FALSE, sizeof (TpsModelAnswer));
-  for (guint i = 0; i < model->answers->len; i++)
-    {
-      const TpsManifestAnswer *entry = &g_array_index (model->answers, TpsManifestAnswer, i);
-      TpsModelAnswer answer = { entry->trainer, entry->version };
-
-      g_array_append_val (capture->answers, answer);
-    }
+  capture->answers = g_array_ref (model->answers);
   for (guint i = 0; i < model->versions->len; i++)
     {
       capture->versions[i] = read_version (
@@ -345,20 +332,21 @@ model_files_read (TpsModelCapture *capture, TpsDisk *disk, const gchar *folder,
 
 /* ---- tables, whole or as increments ---------------------------------------------------------- */
 
-/* Writes a table of a snapshot: whole, or as an increment to the files of an earlier snapshot. The
- * files of the earlier snapshot get a second name in the folder of the new one (TpsDisk.link), so
- * that every snapshot is complete by itself and may be deleted by itself. Internal to this
- * folder. */
+/* The files of an earlier snapshot get a second name in the folder of the new one (TpsDisk.link),
+ * so that every snapshot is complete by itself and may be deleted by itself. */
 
 typedef struct
 {
-  TpsDisk *disk;
-  const gchar *folder; /* of the snapshot that is being written */
-  /* The manifest of the previous snapshot; NULL: all tables are written whole. */
-  const TpsManifest *earlier;
-  const gchar *earlier_folder;
-  guint max_increments; /* of a table; 0 = all tables are written whole */
-} TableChain;
+  const TpsSnapshotOptions *options;
+  gchar name[TPS_SNAPSHOT_MAX_NAME + 1];
+  gchar *folder; /* of this snapshot */
+  TpsSnapshotPace pace;
+  TpsManifest manifest;
+  gchar **names;       /* of the existing snapshots, the oldest first */
+  TpsManifest earlier; /* of the newest existing snapshot; without tables if there is none */
+  /* The folder of that snapshot; NULL = there is none, or all tables are written whole. */
+  gchar *earlier_folder;
+} Writing;
 
 /* The names of files have the number of the table. Only files of whole tables end in
  * ".safetensors". A program that does not support increments therefore never reads outdated rows as
@@ -372,34 +360,35 @@ typedef struct
 
 typedef struct
 {
-  const TableChain *chain;
+  Writing *snapshot;
   TpsTable *table;
-  guint number;
+  guint number; /* in the snapshot */
   TpsTableFileRows rows;
-  TpsSnapshotPace *pace;
   TpsManifestTable *entry;
 } TableWriting;
 
 static gboolean
 write_rows (const TableWriting *writing, const gchar *name, TpsManifestFile *file, GError **error)
 {
-  g_autofree gchar *path = g_build_filename (writing->chain->folder, name, NULL);
+  Writing *snapshot = writing->snapshot;
+  g_autofree gchar *path = g_build_filename (snapshot->folder, name, NULL);
 
   file->name = g_strdup (name);
-  return tps_table_file_write (writing->table, writing->chain->disk, path, &writing->rows,
-                               writing->pace, file, error);
+  return tps_table_file_write (writing->table, snapshot->options->disk, path, &writing->rows,
+                               &snapshot->pace, file, error);
 }
 
 /* Links `file` of the earlier snapshot as `name` in the new one. FALSE: the disk cannot link
  * files. */
 static gboolean
-share (const TableChain *chain, const TpsManifestFile *file, const gchar *name,
+share (const Writing *snapshot, const TpsManifestFile *file, const gchar *name,
        TpsManifestFile *shared)
 {
-  g_autofree gchar *from = g_build_filename (chain->earlier_folder, file->name, NULL);
-  g_autofree gchar *to = g_build_filename (chain->folder, name, NULL);
+  TpsDisk *disk = snapshot->options->disk;
+  g_autofree gchar *from = g_build_filename (snapshot->earlier_folder, file->name, NULL);
+  g_autofree gchar *to = g_build_filename (snapshot->folder, name, NULL);
 
-  if (chain->disk->link == NULL || !chain->disk->link (chain->disk, from, to, NULL))
+  if (disk->link == NULL || !disk->link (disk, from, to, NULL))
     return FALSE;
   *shared = *file;
   shared->name = g_strdup (name);
@@ -409,17 +398,16 @@ share (const TableChain *chain, const TpsManifestFile *file, const gchar *name,
 static gboolean
 share_all (const TableWriting *writing, const TpsManifestTable *earlier, gboolean is_whole)
 {
-  const TableChain *chain = writing->chain;
   g_autofree gchar *base = g_strdup_printf (is_whole ? WHOLE_NAME : BASE_NAME, writing->number);
 
-  if (!share (chain, &earlier->file, base, &writing->entry->file))
+  if (!share (writing->snapshot, &earlier->file, base, &writing->entry->file))
     return FALSE;
   for (guint i = 0; i < tps_manifest_table_get_n_increments (earlier); i++)
     {
       g_autofree gchar *name = g_strdup_printf (INCREMENT_NAME, writing->number, i + 1);
       TpsManifestFile shared;
 
-      if (!share (chain, tps_manifest_table_get_increment (earlier, i), name, &shared))
+      if (!share (writing->snapshot, tps_manifest_table_get_increment (earlier, i), name, &shared))
         return FALSE;
       tps_manifest_table_add_increment (writing->entry, &shared);
     }
@@ -445,6 +433,7 @@ write_increment (const TableWriting *writing, GError **error)
 static gboolean
 find_changed_rows (TableWriting *writing, guint8 **bits)
 {
+  Writing *snapshot = writing->snapshot;
   TpsTable *table = writing->table;
   gsize n_rows = (gsize) table->spec.shard.n_rows;
 
@@ -455,10 +444,10 @@ find_changed_rows (TableWriting *writing, guint8 **bits)
   for (gsize slot = 0, n; slot < n_rows; slot += n)
     {
       n = MIN (TPS_TABLE_MAX_SCANNED_ROWS, n_rows - slot);
-      writing->rows.n_changed += tps_table_find_changed_rows (table, slot, n,
-                                                              writing->chain->earlier->lsn, *bits);
-      tps_snapshot_held (writing->pace, n * sizeof (gint64));
-      if (!tps_snapshot_pace (writing->pace, 0, NULL))
+      writing->rows.n_changed += tps_table_find_changed_rows (table, slot, n, snapshot->earlier.lsn,
+                                                              *bits);
+      tps_snapshot_held (&snapshot->pace, n * sizeof (gint64));
+      if (!tps_snapshot_pace (&snapshot->pace, 0, NULL))
         return FALSE;
     }
   return TRUE;
@@ -472,7 +461,7 @@ find_changes (TableWriting *writing, guint8 **bits)
 {
   if (tps_table_knows_changed_rows (writing->table))
     return find_changed_rows (writing, bits);
-  return writing->entry->progress.lsn <= writing->chain->earlier->lsn;
+  return writing->entry->progress.lsn <= writing->snapshot->earlier.lsn;
 }
 
 /* Returns TRUE if no row has changed, or if there may be one more increment and all increments
@@ -487,19 +476,19 @@ may_grow (const TableWriting *writing, const TpsManifestTable *earlier)
   for (guint i = 0; i < n; i++)
     n_bytes += tps_manifest_table_get_increment (earlier, i)->n_bytes;
   return writing->rows.n_changed == 0
-         || (n < writing->chain->max_increments && n_bytes <= earlier->file.n_bytes / MAX_PART);
+         || (n < writing->snapshot->options->max_increments
+             && n_bytes <= earlier->file.n_bytes / MAX_PART);
 }
 
 static gboolean
 begin_increment (TableWriting *writing, guint8 **bits)
 {
-  const TpsManifest *manifest = writing->chain->earlier;
   const TpsManifestTable *earlier;
   gboolean is_whole;
 
-  if (manifest == NULL || writing->chain->max_increments == 0)
+  if (writing->snapshot->earlier_folder == NULL)
     return FALSE;
-  earlier = tps_manifest_find_table (manifest, writing->table->spec.name,
+  earlier = tps_manifest_find_table (&writing->snapshot->earlier, writing->table->spec.name,
                                      writing->table->incarnation);
   if (earlier == NULL || !find_changes (writing, bits) || !may_grow (writing, earlier))
     return FALSE;
@@ -512,18 +501,12 @@ begin_increment (TableWriting *writing, guint8 **bits)
   return FALSE;
 }
 
-/* Writes the rows of table number `number` in the snapshot while pushes continue, and fills in
- * `entry`, which must be empty. The rows that have changed since the earlier snapshot are written
- * as an increment on three conditions: the earlier snapshot has files of the table, with fewer than
- * `max_increments` increments; all increments together take at most half of the bytes of the whole
- * table; and the disk can link files. If no row has changed, no increment is written, and the
- * number and the size of the increments do not matter. Errors: those of the disk, ABORTED
- * (cancelled). */
+/* Fills in `entry`, which must be empty. */
 static gboolean
-write_chained_table (const TableChain *chain, TpsTable *table, guint number, TpsSnapshotPace *pace,
-                     TpsManifestTable *entry, GError **error)
+write_table_files (Writing *snapshot, TpsTable *table, guint number, TpsManifestTable *entry,
+                   GError **error)
 {
-  TableWriting writing = { chain, table, number, { 0 }, pace, entry };
+  TableWriting writing = { snapshot, table, number, { 0 }, entry };
   g_autofree guint8 *bits = NULL;
 
   entry->incarnation = table->incarnation;
@@ -533,12 +516,29 @@ write_chained_table (const TableChain *chain, TpsTable *table, guint number, Tps
   tps_table_spec_copy (&entry->spec, &table->spec);
   if (!begin_increment (&writing, &bits))
     {
-      g_autofree gchar *name = g_strdup_printf (WHOLE_NAME, writing.number);
+      g_autofree gchar *name = g_strdup_printf (WHOLE_NAME, number);
 
       writing.rows.changed = NULL;
-      return write_rows (&writing, name, &writing.entry->file, error);
+      return write_rows (&writing, name, &entry->file, error);
     }
   return writing.rows.n_changed == 0 || write_increment (&writing, error);
+}
+
+/* Writes the rows of a table while pushes continue. The rows that have changed since the earlier
+ * snapshot are written as an increment on three conditions: the earlier snapshot has files of the
+ * table, with fewer than `max_increments` increments; all increments together take at most half of
+ * the bytes of the whole table; and the disk can link files. If no row has changed, no increment is
+ * written, and the number and the size of the increments do not matter. Errors: those of the disk,
+ * ABORTED (cancelled). */
+static gboolean
+write_table (Writing *writing, TpsTable *table, guint number, GError **error)
+{
+  TpsManifestTable entry = { 0 };
+  gboolean ok = write_table_files (writing, table, number, &entry, error);
+
+  /* The entry is appended after a failure too, so its memory is freed with the manifest. */
+  g_array_append_val (writing->manifest.tables, entry);
+  return ok;
 }
 
 /* ---- files of push ids ----------------------------------------------------------------------- */
@@ -743,41 +743,18 @@ read_newest (const TpsSnapshotOptions *options, gchar *const *names, gint64 max_
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-typedef struct
-{
-  const TpsSnapshotOptions *options;
-  gchar name[TPS_SNAPSHOT_MAX_NAME + 1];
-  gchar *folder; /* of this snapshot */
-  TpsSnapshotPace pace;
-  TpsManifest manifest;
-  gchar **names;         /* of the existing snapshots, the oldest first */
-  TpsManifest earlier;   /* of the newest existing snapshot; without tables if there is none */
-  gchar *earlier_folder; /* the folder of that snapshot; NULL = there is none */
-} Writing;
-
-static gboolean
-write_table (Writing *writing, TpsTable *table, guint number, GError **error)
-{
-  TableChain chain = { .disk = writing->options->disk,
-                       .folder = writing->folder,
-                       .earlier = writing->earlier_folder != NULL ? &writing->earlier : NULL,
-                       .earlier_folder = writing->earlier_folder,
-                       .max_increments = writing->options->max_increments };
-  TpsManifestTable entry = { 0 };
-  gboolean ok = write_chained_table (&chain, table, number, &writing->pace, &entry, error);
-
-  /* The entry is appended after a failure too, so its memory is freed with the manifest. */
-  g_array_append_val (writing->manifest.tables, entry);
-  return ok;
-}
-
 static gboolean
 write_tables (Writing *writing, GError **error)
 {
   g_autoptr (GPtrArray) tables = tps_table_store_ref_tables (writing->options->tables);
 
   for (guint i = 0; i < tables->len; i++)
-    writing->pace.n_bytes += tps_table_file_estimate (g_ptr_array_index (tables, i));
+    {
+      const TpsTable *table = g_ptr_array_index (tables, i);
+
+      writing->pace.n_bytes += (guint64) table->spec.shard.n_rows
+                               * tps_table_file_get_row_bytes (table);
+    }
   for (guint i = 0; i < tables->len; i++)
     if (!write_table (writing, g_ptr_array_index (tables, i), i, error))
       return FALSE;
@@ -859,15 +836,6 @@ write_files (Writing *writing, GError **error)
 }
 
 static gboolean
-check_options (const TpsSnapshotOptions *options, GError **error)
-{
-  if (options->tables == NULL || options->tables->keeps_row_lsns)
-    return TRUE;
-  return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
-                   "snapshots need a store of tables that keeps the LSNs of rows");
-}
-
-static gboolean
 write_snapshot (Writing *writing, TpsSnapshotInfo *info, GError **error)
 {
   const TpsSnapshotOptions *options = writing->options;
@@ -913,14 +881,16 @@ tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GE
   guint n;
   gboolean ok;
 
-  if (!check_options (options, error)
-      || !options->disk->make_folder (options->disk, options->folder, error))
+  if (options->tables != NULL && !options->tables->keeps_row_lsns)
+    return tps_fail (error, TPS_ERROR_INVALID_ARGUMENT,
+                     "snapshots need a store of tables that keeps the LSNs of rows");
+  if (!options->disk->make_folder (options->disk, options->folder, error))
     return FALSE;
   names = tps_snapshot_folder_list (options->disk, options->folder, error);
   if (names == NULL)
     return FALSE;
   /* Remains that cannot be deleted do no harm, because readers ignore them. */
-  tps_snapshot_delete_incomplete (options, NULL);
+  tps_snapshot_delete_incomplete (options->disk, options->folder, NULL);
   lsn = get_first_lsn (options->sequencer);
   tps_snapshot_folder_name (lsn, writing.name);
   tps_manifest_init (&writing.earlier);
@@ -949,12 +919,6 @@ tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GE
   return ok;
 }
 
-gboolean
-tps_snapshot_delete_incomplete (const TpsSnapshotOptions *options, GError **error)
-{
-  return tps_snapshot_folder_delete_incomplete (options->disk, options->folder, error);
-}
-
 /* ---- reading --------------------------------------------------------------------------------- */
 
 gboolean
@@ -977,16 +941,6 @@ tps_snapshot_find (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GEr
 }
 
 static gboolean
-restore_table (const TpsSnapshotOptions *options, const gchar *folder,
-               const TpsManifestTable *entry, TpsSnapshotPace *pace, GError **error)
-{
-  g_autoptr (TpsTable) table = tps_table_store_make_restored (options->tables, &entry->spec, error);
-
-  return table != NULL && tps_table_file_read (table, options->disk, folder, entry, pace, error)
-         && tps_table_store_adopt (options->tables, table, error);
-}
-
-static gboolean
 restore_tables (const TpsSnapshotOptions *options, const gchar *folder, const TpsManifest *manifest,
                 TpsSnapshotPace *pace, GError **error)
 {
@@ -995,9 +949,15 @@ restore_tables (const TpsSnapshotOptions *options, const gchar *folder, const Tp
                      "%s: the snapshot holds %u tables, and this server has none", folder,
                      manifest->tables->len);
   for (guint i = 0; i < manifest->tables->len; i++)
-    if (!restore_table (options, folder, &g_array_index (manifest->tables, TpsManifestTable, i),
-                        pace, error))
-      return FALSE;
+    {
+      const TpsManifestTable *entry = &g_array_index (manifest->tables, TpsManifestTable, i);
+      g_autoptr (TpsTable)
+          table = tps_table_store_make_restored (options->tables, &entry->spec, error);
+
+      if (table == NULL || !tps_table_file_read (table, options->disk, folder, entry, pace, error)
+          || !tps_table_store_adopt (options->tables, table, error))
+        return FALSE;
+    }
   if (options->tables == NULL)
     return TRUE;
   tps_table_store_set_snapshot_lsn (options->tables, manifest->end_lsn);

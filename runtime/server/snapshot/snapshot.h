@@ -114,10 +114,10 @@ typedef struct
 gboolean tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info,
                              GError **error);
 
-/* Deletes the remains of incomplete snapshots, as tps_snapshot_write() does before it begins. Only
- * `disk` and `folder` of the options are used. Must not be called while a snapshot is written.
- * Errors: those of the disk; remains that cannot be deleted stay. */
-gboolean tps_snapshot_delete_incomplete (const TpsSnapshotOptions *options, GError **error);
+/* Deletes all snapshots without a manifest in `folder`, as tps_snapshot_write() does before it
+ * begins. Must not be called while a snapshot is written. A snapshot stays, and the function fails,
+ * if it cannot be deleted, or if the disk cannot tell whether it has a manifest. */
+gboolean tps_snapshot_delete_incomplete (TpsDisk *disk, const gchar *folder, GError **error);
 
 /* Finds the newest snapshot with a manifest and sets `info`, with an empty name if there is none.
  * The manifests of all snapshots are checked, but the files are not read. Errors: those of the

@@ -110,29 +110,21 @@ tps_snapshot_folder_list (TpsDisk *disk, const gchar *folder, GError **error)
   return list (disk, folder, TRUE, error);
 }
 
-static gboolean
-remove_in (TpsDisk *disk, const gchar *folder, const gchar *name, GError **error)
-{
-  g_autofree gchar *path = g_build_filename (folder, name, NULL);
-
-  return disk->remove (disk, path, error);
-}
-
 gboolean
 tps_snapshot_folder_delete (TpsDisk *disk, const gchar *folder, const gchar *name, GError **error)
 {
   g_autofree gchar *path = g_build_filename (folder, name, NULL);
+  g_autofree gchar *manifest = g_build_filename (path, TPS_MANIFEST_NAME, NULL);
   gboolean has_manifest;
 
   return find_manifest (disk, path, &has_manifest, error)
          && (!has_manifest
-             || (remove_in (disk, path, TPS_MANIFEST_NAME, error)
-                 && disk->sync_folder (disk, path, error)))
+             || (disk->remove (disk, manifest, error) && disk->sync_folder (disk, path, error)))
          && tps_disk_discard_all (disk, path, error);
 }
 
 gboolean
-tps_snapshot_folder_delete_incomplete (TpsDisk *disk, const gchar *folder, GError **error)
+tps_snapshot_delete_incomplete (TpsDisk *disk, const gchar *folder, GError **error)
 {
   g_auto (GStrv) names = list (disk, folder, FALSE, error);
   gboolean ok = names != NULL;

@@ -22,10 +22,6 @@ GStrv tps_snapshot_folder_list (TpsDisk *disk, const gchar *folder, GError **err
 gboolean tps_snapshot_folder_delete (TpsDisk *disk, const gchar *folder, const gchar *name,
                                      GError **error);
 
-/* Deletes all snapshots without a manifest. A snapshot stays, and the function fails, if the
- * snapshot cannot be deleted, or if the disk cannot tell whether it has a manifest. */
-gboolean tps_snapshot_folder_delete_incomplete (TpsDisk *disk, const gchar *folder, GError **error);
-
 /* Returns the folder of a snapshot: `path` itself, or the newest snapshot in `path` or in its
  * folder "snapshots". The caller frees the result. Errors: NOT_FOUND (there is none), those of the
  * disk. */

@@ -38,39 +38,22 @@ typedef struct
   gint64 *ids;
 } Writing;
 
-/* The state of reading an increment. Each piece of rows is read from all tensors before the next
- * piece. */
-typedef struct
-{
-  TpsTable *table;
-  TpsSafetensorStream ids, lsns, weight, states[TPS_STATE_MAX_PARTS];
-  guint n_parts;
-  TpsStatePart parts[TPS_STATE_MAX_PARTS];
-  gint64 *slots; /* [n]: of the `n` rows of the piece */
-  guint8 *piece; /* the elements of one tensor for these rows */
-} Reading;
-
+/* A file that is being read: a whole table, or an increment. */
 typedef struct
 {
   TpsTable *table;
   TpsSafetensorsReader *file;
-  TpsSafetensorStream lsns, weight, states[TPS_STATE_MAX_PARTS];
+  TpsSafetensorStream ids, lsns, weight, states[TPS_STATE_MAX_PARTS]; /* `ids`: of an increment */
   guint n_parts;
   TpsStatePart parts[TPS_STATE_MAX_PARTS];
-  TpsTableCopy copy;
-  gfloat *columns; /* one part of the state, for the rows of a piece */
-} DeviceReading;
+  gint64 *slots; /* [n]: of the rows of a piece; NULL = the rows follow one another */
+  guint8 *piece; /* the elements of one tensor for these rows */
+} Reading;
 
 static gchar *
 name_of (const TpsTable *table, const gchar *what)
 {
   return g_strconcat (table->spec.name, ".", what, NULL);
-}
-
-static gchar *
-name_of_part (const TpsTable *table, const TpsStatePart *part)
-{
-  return g_strconcat (table->spec.name, ".state.", part->name, NULL);
 }
 
 /* Returns the place of the first row of this shard in the tensor of all shards. Ranges are in the
@@ -91,29 +74,17 @@ tps_table_file_get_row_bytes (const TpsTable *table)
   return table->row_bytes + table->state_per_row * sizeof (gfloat) + sizeof (gint64);
 }
 
-guint64
-tps_table_file_estimate (const TpsTable *table)
-{
-  return (guint64) table->spec.shard.n_rows * tps_table_file_get_row_bytes (table);
-}
-
+/* Adds the tensor `what` of the table. */
 static guint
-add_tensor (Writing *writing, const gchar *name, const gchar *dtype, gsize n_columns)
+add_tensor (Writing *writing, const gchar *what, const gchar *dtype, gsize n_columns)
 {
   const TpsShard *shard = &writing->table->spec.shard;
+  g_autofree gchar *name = name_of (writing->table, what);
   gint64 dims[2] = { (gint64) writing->n_rows, (gint64) n_columns };
   gint64 offsets[2] = { first_place_of (shard), 0 };
 
   return tps_safetensors_writer_add_tensor (writing->file, name, dtype, n_columns > 0 ? 2 : 1, dims,
                                             writing->changed == NULL ? offsets : NULL);
-}
-
-static guint
-add_ids (Writing *writing, const gchar *what)
-{
-  g_autofree gchar *name = name_of (writing->table, what);
-
-  return add_tensor (writing, name, "I64", 0);
 }
 
 /* Adds tensors with wide elements first, so the elements of all tensors are aligned to their
@@ -123,7 +94,6 @@ add_tensors (Writing *writing)
 {
   TpsTable *table = writing->table;
   gboolean has_ids = writing->changed != NULL || table->spec.shard.kind == TPS_SHARD_HASH;
-  g_autofree gchar *weight = name_of (table, "weight");
   GString *spec = g_string_new (NULL);
 
   tps_table_spec_append_json (spec, &table->spec);
@@ -133,16 +103,16 @@ add_tensors (Writing *writing)
   g_string_free (spec, TRUE);
   if (writing->changed != NULL)
     tps_safetensors_writer_add_metadata (writing->file, TPS_TABLE_FILE_INCREMENT, "1");
-  writing->lsns = add_ids (writing, "lsn");
-  writing->row_ids = has_ids ? add_ids (writing, "row_ids") : NO_TENSOR;
+  writing->lsns = add_tensor (writing, "lsn", "I64", 0);
+  writing->row_ids = has_ids ? add_tensor (writing, "row_ids", "I64", 0) : NO_TENSOR;
   writing->n_parts = tps_state_get_parts (&table->spec.optimizer, table->dim, writing->parts);
   for (guint i = 0; i < writing->n_parts; i++)
     {
-      g_autofree gchar *name = name_of_part (table, &writing->parts[i]);
+      g_autofree gchar *what = g_strconcat ("state.", writing->parts[i].name, NULL);
 
-      writing->states[i] = add_tensor (writing, name, "F32", writing->parts[i].n_columns);
+      writing->states[i] = add_tensor (writing, what, "F32", writing->parts[i].n_columns);
     }
-  writing->weight = add_tensor (writing, weight, tps_safetensors_dtype (table->spec.dtype),
+  writing->weight = add_tensor (writing, "weight", tps_safetensors_dtype (table->spec.dtype),
                                 table->dim);
 }
 
@@ -313,145 +283,178 @@ tps_table_file_write (TpsTable *table, TpsDisk *disk, const gchar *path,
   return ok;
 }
 
+static gboolean
+begin_stream (const Reading *reading, TpsSafetensorStream *stream, const gchar *what,
+              const gchar *dtype, gint64 n_rows, gsize n_columns, GError **error)
+{
+  g_autofree gchar *name = name_of (reading->table, what);
+  gint64 dims[2] = { n_rows, (gint64) n_columns };
+  const TpsSafetensor *tensor = tps_safetensors_reader_require (reading->file, name, dtype,
+                                                                n_columns > 0 ? 2 : 1, dims, error);
+
+  if (tensor != NULL)
+    tps_safetensor_stream_init (stream, reading->file, tensor);
+  return tensor != NULL;
+}
+
+/* Begins to read all tensors except the ids. */
+static gboolean
+begin_streams (Reading *reading, gint64 n_rows, GError **error)
+{
+  const TpsTable *table = reading->table;
+
+  reading->n_parts = tps_state_get_parts (&table->spec.optimizer, table->dim, reading->parts);
+  for (guint i = 0; i < reading->n_parts; i++)
+    {
+      g_autofree gchar *what = g_strconcat ("state.", reading->parts[i].name, NULL);
+
+      if (!begin_stream (reading, &reading->states[i], what, "F32", n_rows,
+                         reading->parts[i].n_columns, error))
+        return FALSE;
+    }
+  return begin_stream (reading, &reading->lsns, "lsn", "I64", n_rows, 0, error)
+         && begin_stream (reading, &reading->weight, "weight",
+                          tps_safetensors_dtype (table->spec.dtype), n_rows, table->dim, error);
+}
+
+/* Reads the elements of `n` rows, and stores `row_bytes` at `base` + slot * `stride` for each. */
+static gboolean
+read_part (const Reading *reading, TpsSafetensorStream *stream, gpointer base, gsize stride,
+           gsize row_bytes, gsize n, GError **error)
+{
+  if (!tps_safetensor_stream_read (stream, reading->piece, n * row_bytes, error))
+    return FALSE;
+  for (gsize i = 0; i < n; i++)
+    memcpy ((guint8 *) base + (reading->slots != NULL ? (gsize) reading->slots[i] : i) * stride,
+            reading->piece + i * row_bytes, row_bytes);
+  return TRUE;
+}
+
+/* Reads the state of `n` rows to `state`, where a row has all of its parts side by side. */
+static gboolean
+read_states (Reading *reading, gfloat *state, gsize n, GError **error)
+{
+  for (guint i = 0; i < reading->n_parts; i++)
+    {
+      gsize n_columns = reading->parts[i].n_columns;
+
+      if (!read_part (reading, &reading->states[i], state,
+                      reading->table->state_per_row * sizeof (gfloat), n_columns * sizeof (gfloat),
+                      n, error))
+        return FALSE;
+      state += n_columns;
+    }
+  return TRUE;
+}
+
+/* ---- tables in the host's memory ------------------------------------------------------------- */
+
 /* Reads a tensor that has the same layout in memory as in the file. Other threads provide the pages
  * of this memory meanwhile. */
 static gboolean
-read_plain (TpsSafetensorsReader *file, const TpsSafetensor *tensor, guint8 *to,
-            TpsSnapshotPace *pace, GError **error)
+read_plain (TpsSafetensorStream *stream, gpointer to, TpsSnapshotPace *pace, GError **error)
 {
-  gsize n_bytes = (gsize) (tensor->end - tensor->begin);
+  gsize n_bytes = (gsize) (stream->tensor->end - stream->tensor->begin);
   G_GNUC_UNUSED g_autoptr (TpsPopulate) ahead = tps_populate_begin (to, n_bytes);
-  TpsSafetensorStream stream;
 
-  tps_safetensor_stream_init (&stream, file, tensor);
   for (gsize at = 0, n; at < n_bytes; at += n)
     {
       n = MIN (READ_BYTES, n_bytes - at);
-      if (!tps_safetensor_stream_read (&stream, to + at, n, error)
+      if (!tps_safetensor_stream_read (stream, (guint8 *) to + at, n, error)
           || !tps_snapshot_pace (pace, n, error))
         return FALSE;
     }
   return TRUE;
 }
 
-static const TpsSafetensor *
-require (TpsSafetensorsReader *file, const TpsTable *table, const gchar *name, const gchar *dtype,
-         gsize n_columns, GError **error)
-{
-  gint64 dims[2] = { table->spec.shard.n_rows, (gint64) n_columns };
-
-  return tps_safetensors_reader_require (file, name, dtype, n_columns > 0 ? 2 : 1, dims, error);
-}
-
+/* Reads a part of the state, whose first column is `first`. */
 static gboolean
-read_columns (TpsTable *table, TpsSafetensorsReader *file, const TpsSafetensor *tensor, gsize first,
-              gsize n_columns, TpsSnapshotPace *pace, GError **error)
+read_columns (Reading *reading, guint part, gsize first, TpsSnapshotPace *pace, GError **error)
 {
+  TpsTable *table = reading->table;
   gsize n_rows = (gsize) table->spec.shard.n_rows;
-  gsize row_bytes = n_columns * sizeof (gfloat);
+  gsize row_bytes = reading->parts[part].n_columns * sizeof (gfloat);
   gsize max_rows = MAX (1, READ_BYTES / MAX (row_bytes, 1));
   g_autofree guint8 *piece = g_try_malloc (MIN (max_rows, n_rows + 1) * row_bytes);
-  TpsSafetensorStream stream;
 
   if (piece == NULL)
     return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED, "table %s: no memory to read its state",
                      table->spec.name);
-  tps_safetensor_stream_init (&stream, file, tensor);
+  reading->piece = piece;
   for (gsize slot = 0, n; slot < n_rows; slot += n)
     {
       n = MIN (max_rows, n_rows - slot);
-      if (!tps_safetensor_stream_read (&stream, piece, n * row_bytes, error)
+      if (!read_part (reading, &reading->states[part],
+                      table->state + slot * table->state_per_row + first,
+                      table->state_per_row * sizeof (gfloat), row_bytes, n, error)
           || !tps_snapshot_pace (pace, n * row_bytes, error))
         return FALSE;
-      for (gsize i = 0; i < n; i++)
-        memcpy (table->state + (slot + i) * table->state_per_row + first, piece + i * row_bytes,
-                row_bytes);
     }
   return TRUE;
 }
 
+/* Reads one tensor after another, since only one at a time is read ahead. */
 static gboolean
-read_state (TpsTable *table, TpsSafetensorsReader *file, TpsSnapshotPace *pace, GError **error)
+read_onto_host (Reading *reading, TpsSnapshotPace *pace, GError **error)
 {
-  TpsStatePart parts[TPS_STATE_MAX_PARTS];
-  guint n_parts = tps_state_get_parts (&table->spec.optimizer, table->dim, parts);
+  TpsTable *table = reading->table;
+  gboolean has_lsns = table->lsns != NULL;
   gsize column = 0;
 
-  for (guint i = 0; i < n_parts; i++)
+  TPS_PLANT ("row-lsns-not-restored", has_lsns = FALSE);
+  if (has_lsns && !read_plain (&reading->lsns, table->lsns, pace, error))
+    return FALSE;
+  for (guint i = 0; i < reading->n_parts; i++)
     {
-      g_autofree gchar *name = name_of_part (table, &parts[i]);
-      const TpsSafetensor *tensor = require (file, table, name, "F32", parts[i].n_columns, error);
+      if (reading->n_parts == 1 ? !read_plain (&reading->states[i], table->state, pace, error)
+                                : !read_columns (reading, i, column, pace, error))
+        return FALSE;
+      column += reading->parts[i].n_columns;
+    }
+  return read_plain (&reading->weight, table->rows, pace, error);
+}
 
-      if (tensor == NULL)
+/* ---- tables on a device ---------------------------------------------------------------------- */
+
+static gboolean
+read_device_pieces (Reading *reading, const TpsTableCopy *copy, TpsSnapshotPace *pace,
+                    GError **error)
+{
+  TpsTable *table = reading->table;
+  gsize n_rows = (gsize) table->spec.shard.n_rows;
+  gsize max_rows = tps_table_get_max_copied_rows (table);
+  gsize row_bytes = tps_table_file_get_row_bytes (table);
+
+  for (gsize slot = 0, n; slot < n_rows; slot += n)
+    {
+      n = MIN (max_rows, n_rows - slot);
+      if (!read_states (reading, copy->state, n, error)
+          || !tps_safetensor_stream_read (&reading->lsns, copy->lsns, n * sizeof (gint64), error)
+          || !tps_safetensor_stream_read (&reading->weight, copy->rows, n * table->row_bytes, error)
+          || !tps_table_fill_rows (table, slot, n, copy, error)
+          || !tps_snapshot_pace (pace, n * row_bytes, error))
         return FALSE;
-      if (n_parts == 1)
-        return read_plain (file, tensor, (guint8 *) table->state, pace, error);
-      if (!read_columns (table, file, tensor, column, parts[i].n_columns, pace, error))
-        return FALSE;
-      column += parts[i].n_columns;
     }
   return TRUE;
 }
 
+/* Reads the rows, their state and LSNs onto the device of the table, which must be unfilled.
+ * Errors: those of the disk, DEVICE_LOST, RESOURCE_EXHAUSTED, ABORTED. */
 static gboolean
-read_lsns (TpsTable *table, TpsSafetensorsReader *file, TpsSnapshotPace *pace, GError **error)
-{
-  g_autofree gchar *name = name_of (table, "lsn");
-  const TpsSafetensor *tensor;
-
-  TPS_PLANT ("row-lsns-not-restored", return TRUE);
-  if (table->lsns == NULL)
-    return TRUE;
-  tensor = require (file, table, name, "I64", 0, error);
-  return tensor != NULL && read_plain (file, tensor, (guint8 *) table->lsns, pace, error);
-}
-
-static gboolean
-read_rows (TpsTable *table, TpsSafetensorsReader *file, TpsSnapshotPace *pace, GError **error)
-{
-  g_autofree gchar *name = name_of (table, "weight");
-  const TpsSafetensor *tensor = require (
-      file, table, name, tps_safetensors_dtype (table->spec.dtype), table->dim, error);
-
-  return tensor != NULL && read_plain (file, tensor, table->rows, pace, error);
-}
-
-static gboolean
-begin_stream (TpsSafetensorsReader *file, TpsSafetensorStream *stream, const gchar *name,
-              const gchar *dtype, gint64 n_rows, gsize n_columns, GError **error)
-{
-  gint64 dims[2] = { n_rows, (gint64) n_columns };
-  const TpsSafetensor *tensor = tps_safetensors_reader_require (file, name, dtype,
-                                                                n_columns > 0 ? 2 : 1, dims, error);
-
-  if (tensor != NULL)
-    tps_safetensor_stream_init (stream, file, tensor);
-  return tensor != NULL;
-}
-
-static gboolean
-begin_streams (Reading *reading, TpsSafetensorsReader *file, gint64 *n_rows, GError **error)
+read_onto_device (Reading *reading, TpsSnapshotPace *pace, GError **error)
 {
   const TpsTable *table = reading->table;
-  g_autofree gchar *ids = name_of (table, "row_ids");
-  g_autofree gchar *lsns = name_of (table, "lsn");
-  g_autofree gchar *weight = name_of (table, "weight");
+  gsize n = tps_table_get_max_copied_rows (table);
+  g_autofree guint8 *rows = g_malloc (n * table->row_bytes);
+  g_autofree gfloat *state = g_new (gfloat, n * table->state_per_row + 1);
+  g_autofree guint8 *columns = g_malloc (n * table->state_per_row * sizeof (gfloat) + 1);
+  g_autofree gint64 *lsns = g_new (gint64, n);
 
-  if (!begin_stream (file, &reading->ids, ids, "I64", -1, 0, error))
-    return FALSE;
-  *n_rows = reading->ids.tensor->dims[0];
-  for (guint i = 0; i < reading->n_parts; i++)
-    {
-      g_autofree gchar *state = name_of_part (table, &reading->parts[i]);
-
-      if (!begin_stream (file, &reading->states[i], state, "F32", *n_rows,
-                         reading->parts[i].n_columns, error))
-        return FALSE;
-    }
-  return begin_stream (file, &reading->lsns, lsns, "I64", *n_rows, 0, error)
-         && begin_stream (file, &reading->weight, weight, tps_safetensors_dtype (table->spec.dtype),
-                          *n_rows, table->dim, error);
+  reading->piece = columns;
+  return read_device_pieces (reading, &(TpsTableCopy) { rows, state, lsns }, pace, error);
 }
+
+/* ---- increments ------------------------------------------------------------------------------ */
 
 static gboolean
 read_slots (Reading *reading, gsize n, GError **error)
@@ -468,21 +471,9 @@ read_slots (Reading *reading, gsize n, GError **error)
       if (slot < 0 || slot >= shard->n_rows)
         return tps_fail (error, TPS_ERROR_ABORTED,
                          "%s: row %" G_GINT64_FORMAT " is not in the shard of table %s",
-                         reading->ids.reader->path, row, reading->table->spec.name);
+                         reading->file->path, row, reading->table->spec.name);
       reading->slots[i] = slot;
     }
-  return TRUE;
-}
-
-static gboolean
-read_part (Reading *reading, TpsSafetensorStream *stream, gpointer base, gsize stride,
-           gsize row_bytes, gsize n, GError **error)
-{
-  if (!tps_safetensor_stream_read (stream, reading->piece, n * row_bytes, error))
-    return FALSE;
-  for (gsize i = 0; i < n; i++)
-    memcpy ((guint8 *) base + (gsize) reading->slots[i] * stride, reading->piece + i * row_bytes,
-            row_bytes);
   return TRUE;
 }
 
@@ -490,49 +481,14 @@ static gboolean
 read_changed_rows (Reading *reading, gsize n, GError **error)
 {
   TpsTable *table = reading->table;
-  gsize stride = table->state_per_row * sizeof (gfloat);
-  gsize column = 0;
 
-  if (!read_slots (reading, n, error)
-      || (table->lsns != NULL
-          && !read_part (reading, &reading->lsns, table->lsns, sizeof (gint64), sizeof (gint64), n,
-                         error)))
-    return FALSE;
-  for (guint i = 0; i < reading->n_parts; i++)
-    {
-      gsize n_columns = reading->parts[i].n_columns;
-
-      if (!read_part (reading, &reading->states[i], table->state + column, stride,
-                      n_columns * sizeof (gfloat), n, error))
-        return FALSE;
-      column += n_columns;
-    }
-  return read_part (reading, &reading->weight, table->rows, table->row_bytes, table->row_bytes, n,
-                    error);
-}
-
-static gboolean
-read_pieces (Reading *reading, gint64 n_rows, TpsSnapshotPace *pace, GError **error)
-{
-  const TpsTable *table = reading->table;
-  gsize row_bytes = tps_table_file_get_row_bytes (table);
-  gsize max_rows = MIN (MAX (1, READ_BYTES / row_bytes), (gsize) n_rows + 1);
-  g_autofree gint64 *slots = g_try_new (gint64, max_rows);
-  g_autofree guint8 *piece = g_try_malloc (max_rows * row_bytes);
-
-  if (slots == NULL || piece == NULL)
-    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
-                     "table %s: no memory to read an increment", table->spec.name);
-  reading->slots = slots;
-  reading->piece = piece;
-  for (gint64 at = 0; at < n_rows; at += (gint64) max_rows)
-    {
-      gsize n = (gsize) MIN ((gint64) max_rows, n_rows - at);
-
-      if (!read_changed_rows (reading, n, error) || !tps_snapshot_pace (pace, n * row_bytes, error))
-        return FALSE;
-    }
-  return TRUE;
+  return read_slots (reading, n, error)
+         && (table->lsns == NULL
+             || read_part (reading, &reading->lsns, table->lsns, sizeof (gint64), sizeof (gint64),
+                           n, error))
+         && read_states (reading, table->state, n, error)
+         && read_part (reading, &reading->weight, table->rows, table->row_bytes, table->row_bytes,
+                       n, error);
 }
 
 static gboolean
@@ -540,103 +496,30 @@ read_increment (TpsTable *table, TpsDisk *disk, const gchar *folder, const TpsMa
                 TpsSnapshotPace *pace, GError **error)
 {
   g_autoptr (TpsSafetensorsReader) file = tps_snapshot_open_file (disk, folder, entry, error);
-  Reading reading = { .table = table };
-  gint64 n_rows;
-
-  reading.n_parts = tps_state_get_parts (&table->spec.optimizer, table->dim, reading.parts);
-  return file != NULL && begin_streams (&reading, file, &n_rows, error)
-         && read_pieces (&reading, n_rows, pace, error);
-}
-
-static gboolean
-begin_device_streams (DeviceReading *reading, GError **error)
-{
-  const TpsTable *table = reading->table;
-  gint64 n_rows = table->spec.shard.n_rows;
-  g_autofree gchar *lsns = name_of (table, "lsn");
-  g_autofree gchar *weight = name_of (table, "weight");
-
-  for (guint i = 0; i < reading->n_parts; i++)
-    {
-      g_autofree gchar *state = name_of_part (table, &reading->parts[i]);
-
-      if (!begin_stream (reading->file, &reading->states[i], state, "F32", n_rows,
-                         reading->parts[i].n_columns, error))
-        return FALSE;
-    }
-  return begin_stream (reading->file, &reading->lsns, lsns, "I64", n_rows, 0, error)
-         && begin_stream (reading->file, &reading->weight, weight,
-                          tps_safetensors_dtype (table->spec.dtype), n_rows, table->dim, error);
-}
-
-static gboolean
-read_device_state (DeviceReading *reading, gsize n, GError **error)
-{
-  gsize n_floats = reading->table->state_per_row;
-  gsize first = 0;
-
-  for (guint i = 0; i < reading->n_parts; i++)
-    {
-      gsize n_columns = reading->parts[i].n_columns;
-
-      if (!tps_safetensor_stream_read (&reading->states[i], reading->columns,
-                                       n * n_columns * sizeof (gfloat), error))
-        return FALSE;
-      for (gsize row = 0; row < n; row++)
-        memcpy (reading->copy.state + row * n_floats + first, reading->columns + row * n_columns,
-                n_columns * sizeof (gfloat));
-      first += n_columns;
-    }
-  return TRUE;
-}
-
-static gboolean
-read_device_piece (DeviceReading *reading, gsize slot, gsize n, GError **error)
-{
-  TpsTable *table = reading->table;
-  const TpsTableCopy *copy = &reading->copy;
-
-  return read_device_state (reading, n, error)
-         && tps_safetensor_stream_read (&reading->lsns, copy->lsns, n * sizeof (gint64), error)
-         && tps_safetensor_stream_read (&reading->weight, copy->rows, n * table->row_bytes, error)
-         && tps_table_fill_rows (table, slot, n, copy, error);
-}
-
-static gboolean
-read_device_pieces (DeviceReading *reading, TpsSnapshotPace *pace, GError **error)
-{
-  const TpsTable *table = reading->table;
-  gsize n_rows = (gsize) table->spec.shard.n_rows;
-  gsize max_rows = tps_table_get_max_copied_rows (table);
   gsize row_bytes = tps_table_file_get_row_bytes (table);
+  g_autofree gint64 *slots = NULL;
+  g_autofree guint8 *piece = NULL;
+  Reading reading = { .table = table, .file = file };
+  gsize n_rows, max_rows;
 
-  for (gsize slot = 0, n; slot < n_rows; slot += n)
+  if (file == NULL || !begin_stream (&reading, &reading.ids, "row_ids", "I64", -1, 0, error)
+      || !begin_streams (&reading, reading.ids.tensor->dims[0], error))
+    return FALSE;
+  n_rows = (gsize) reading.ids.tensor->dims[0];
+  max_rows = MIN (MAX (1, READ_BYTES / row_bytes), n_rows + 1);
+  reading.slots = slots = g_try_new (gint64, max_rows);
+  reading.piece = piece = g_try_malloc (max_rows * row_bytes);
+  if (slots == NULL || piece == NULL)
+    return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,
+                     "table %s: no memory to read an increment", table->spec.name);
+  for (gsize at = 0, n; at < n_rows; at += n)
     {
-      n = MIN (max_rows, n_rows - slot);
-      if (!read_device_piece (reading, slot, n, error)
+      n = MIN (max_rows, n_rows - at);
+      if (!read_changed_rows (&reading, n, error)
           || !tps_snapshot_pace (pace, n * row_bytes, error))
         return FALSE;
     }
   return TRUE;
-}
-
-/* Reads the rows, their state and LSNs onto the device of `table`, which must be unfilled. Errors:
- * those of the disk, DEVICE_LOST, RESOURCE_EXHAUSTED, ABORTED. */
-static gboolean
-read_onto_device (TpsTable *table, TpsSafetensorsReader *file, TpsSnapshotPace *pace,
-                  GError **error)
-{
-  gsize n = tps_table_get_max_copied_rows (table);
-  g_autofree guint8 *rows = g_malloc (n * table->row_bytes);
-  g_autofree gfloat *state = g_new (gfloat, n * table->state_per_row + 1);
-  g_autofree gfloat *columns = g_new (gfloat, n * table->state_per_row + 1);
-  g_autofree gint64 *lsns = g_new (gint64, n);
-  DeviceReading reading = {
-    .table = table, .file = file, .copy = { rows, state, lsns }, .columns = columns
-  };
-
-  reading.n_parts = tps_state_get_parts (&table->spec.optimizer, table->dim, reading.parts);
-  return begin_device_streams (&reading, error) && read_device_pieces (&reading, pace, error);
 }
 
 gboolean
@@ -645,13 +528,11 @@ tps_table_file_read (TpsTable *table, TpsDisk *disk, const gchar *folder,
 {
   g_autoptr (TpsSafetensorsReader)
       file = tps_snapshot_open_file (disk, folder, &entry->file, error);
+  Reading reading = { .table = table, .file = file };
 
-  if (file == NULL)
-    return FALSE;
-  if (tps_table_is_filled_by_pieces (table)
-          ? !read_onto_device (table, file, pace, error)
-          : !read_lsns (table, file, pace, error) || !read_state (table, file, pace, error)
-                || !read_rows (table, file, pace, error))
+  if (file == NULL || !begin_streams (&reading, table->spec.shard.n_rows, error)
+      || !(tps_table_is_filled_by_pieces (table) ? read_onto_device (&reading, pace, error)
+                                                 : read_onto_host (&reading, pace, error)))
     return FALSE;
   for (guint i = 0; i < tps_manifest_table_get_n_increments (entry); i++)
     if (!read_increment (table, disk, folder, tps_manifest_table_get_increment (entry, i), pace,

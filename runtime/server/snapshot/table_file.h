@@ -14,9 +14,6 @@
 #define TPS_TABLE_FILE_STEPS "thriftps_n_steps"
 #define TPS_TABLE_FILE_INCREMENT "thriftps_increment" /* "1": the file is an increment */
 
-/* Returns an estimate of the size of the table's file in bytes, for progress. */
-guint64 tps_table_file_estimate (const TpsTable *table);
-
 /* Returns the number of bytes of a row in a file, not counting its id. */
 gsize tps_table_file_get_row_bytes (const TpsTable *table);
 

@@ -524,14 +524,6 @@ push_refused (TpsOrdered *ordered, const TpsTurn *closed)
   end_push (push);
 }
 
-static TpsCommandKind
-get_kind (const TpsTablePush *request)
-{
-  if (request->table == NULL)
-    return TPS_COMMAND_APPLY_BAGS;
-  return request->is_assignment ? TPS_COMMAND_ASSIGN_ROWS : TPS_COMMAND_APPLY_ROWS;
-}
-
 static void
 fill_record (Push *push)
 {
@@ -539,7 +531,9 @@ fill_record (Push *push)
   TpsApply *apply = &push->apply;
 
   push->command = (TpsCommand) {
-    .kind = get_kind (request),
+    .kind = request->table == NULL   ? TPS_COMMAND_APPLY_BAGS
+            : request->is_assignment ? TPS_COMMAND_ASSIGN_ROWS
+                                     : TPS_COMMAND_APPLY_ROWS,
     .id = { request->client, request->sequence, push->digest, request->tenant },
     .durability = apply->durability,
     .n_tables = apply->n_steps,

@@ -224,19 +224,15 @@ check_same (const TpsTable *table, const TpsTableSpec *spec, GError **error)
 static gboolean
 begin_making (TpsTableStore *store, gchar *name, TpsTable **present, GError **error)
 {
-  gboolean is_importing;
-
-  tps_mutex_lock (&store->making_lock);
+  TPS_LOCK_SCOPE (&store->making_lock);
   while (g_hash_table_contains (store->making, name))
     tps_cond_wait (&store->made, &store->making_lock);
-  is_importing = g_hash_table_contains (store->importing, name);
-  *present = is_importing ? NULL : find_table (store, name);
-  if (!is_importing && *present == NULL)
+  if (g_hash_table_contains (store->importing, name))
+    return tps_fail (error, TPS_ERROR_ALREADY_EXISTS, "table %s is being imported", name);
+  *present = find_table (store, name);
+  if (*present == NULL)
     g_hash_table_add (store->making, name);
-  tps_mutex_unlock (&store->making_lock);
-  if (is_importing)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS, "table %s is being imported", name);
-  return !is_importing;
+  return TRUE;
 }
 
 /* Makes the table known and waits for its command. Takes ownership of `table`. */
@@ -353,23 +349,17 @@ gboolean
 tps_table_store_begin_import (TpsTableStore *store, const gchar *name, GError **error)
 {
   g_autoptr (TpsTable) present = NULL;
-  gboolean is_free;
 
-  tps_mutex_lock (&store->making_lock);
+  TPS_LOCK_SCOPE (&store->making_lock);
   present = find_table (store, name);
-  is_free = present == NULL && !g_hash_table_contains (store->making, name)
-            && !g_hash_table_contains (store->importing, name);
-  if (is_free)
-    {
-      tps_rw_lock_write (&store->tables_lock);
-      g_hash_table_insert (store->importing, g_strdup (name), NULL);
-      tps_rw_lock_unlock (&store->tables_lock);
-    }
-  tps_mutex_unlock (&store->making_lock);
-  if (!is_free)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-                 "table %s already exists, or is being created", name);
-  return is_free;
+  if (present != NULL || g_hash_table_contains (store->making, name)
+      || g_hash_table_contains (store->importing, name))
+    return tps_fail (error, TPS_ERROR_ALREADY_EXISTS,
+                     "table %s already exists, or is being created", name);
+  tps_rw_lock_write (&store->tables_lock);
+  g_hash_table_insert (store->importing, g_strdup (name), NULL);
+  tps_rw_lock_unlock (&store->tables_lock);
+  return TRUE;
 }
 
 /* The log cannot hold the rows, so the creation is not logged. The log has a gap instead of its
@@ -407,28 +397,10 @@ tps_table_store_end_import (TpsTableStore *store, const gchar *name, TpsTable *t
     trace_created (&table->spec);
 }
 
-gsize
-tps_table_store_get_default_max_bytes (void)
-{
-  return (gsize) (DEFAULT_SHARE * (gdouble) tps_host_memory_get_total ());
-}
-
-static void
-table_unref (gpointer table)
-{
-  tps_table_unref (table);
-}
-
-static void
-lanes_free (gpointer lanes)
-{
-  tps_device_lanes_free (lanes);
-}
-
 static void
 make_own_budgets (TpsTableStore *store, const TpsTableStoreOptions *options)
 {
-  gsize max_bytes = tps_table_store_get_default_max_bytes ();
+  gsize max_bytes = (gsize) (DEFAULT_SHARE * (gdouble) tps_host_memory_get_total ());
 
   store->budget = tps_budget_new (NULL, "tables",
                                   options->max_bytes > 0 ? options->max_bytes : max_bytes);
@@ -459,22 +431,15 @@ make_budgets (TpsTableStore *store, const TpsTableStoreOptions *options)
   store->scratch_budget = tps_budget_new (budgets->replies, "lookups and pushes", 0);
 }
 
-static void
-make_sequencer (TpsTableStore *store, const TpsTableStoreOptions *options)
-{
-  TpsSequencerOptions own = { .workers = options->workers };
-
-  store->owns_sequencer = options->sequencer == NULL;
-  store->sequencer = store->owns_sequencer ? tps_sequencer_new (&own) : options->sequencer;
-}
-
 TpsTableStore *
 tps_table_store_new (const TpsTableStoreOptions *options)
 {
   TpsTableStore *store = g_new0 (TpsTableStore, 1);
+  TpsSequencerOptions own = { .workers = options->workers };
 
   make_budgets (store, options);
-  make_sequencer (store, options);
+  store->owns_sequencer = options->sequencer == NULL;
+  store->sequencer = store->owns_sequencer ? tps_sequencer_new (&own) : options->sequencer;
   if (options->counters != NULL)
     store->counters = tps_counters_ref (options->counters);
   store->pushes = tps_push_window_new (&options->pushes);
@@ -494,9 +459,10 @@ tps_table_store_new (const TpsTableStoreOptions *options)
   tps_mutex_init (&store->making_lock);
   tps_cond_init (&store->made);
   store->making = g_hash_table_new (g_str_hash, g_str_equal);
-  store->lanes = g_hash_table_new_full (NULL, NULL, NULL, lanes_free);
+  store->lanes = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) tps_device_lanes_free);
   tps_rw_lock_init (&store->tables_lock);
-  store->tables = g_hash_table_new_full (tps_name_hash, g_str_equal, NULL, table_unref);
+  store->tables = g_hash_table_new_full (tps_name_hash, g_str_equal, NULL,
+                                         (GDestroyNotify) tps_table_unref);
   store->importing = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   return store;
 }
@@ -560,7 +526,7 @@ compare_names (gconstpointer a, gconstpointer b)
 static GPtrArray *
 ref_tables (TpsTableStore *store, gboolean with_imported)
 {
-  GPtrArray *refs = g_ptr_array_new_with_free_func (table_unref);
+  GPtrArray *refs = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_table_unref);
   GHashTableIter tables;
   gpointer table;
 
@@ -624,14 +590,6 @@ estimate (TpsTableStore *store, const gchar *name, gsize n_rows, gsize n_outputs
   n_bytes = table != NULL ? table->row_store->estimate (table, n_rows, n_outputs) : 0;
   tps_rw_lock_unlock (&store->tables_lock);
   return n_bytes;
-}
-
-gint64
-tps_table_store_get_rows (TpsTableStore *store, const gchar *table)
-{
-  g_autoptr (TpsTable) found = find_table (store, table);
-
-  return found != NULL ? found->spec.shard.rows : 0;
 }
 
 static gsize

@@ -76,9 +76,8 @@ typedef struct TpsTableStore
 
 typedef struct
 {
-  /* Limit of all tables in the host's memory with their state; 0 =
-   * tps_table_store_get_default_max_bytes(). Tables on a device are limited only by the memory of
-   * the device. */
+  /* Limit of all tables in the host's memory with their state; 0 = 0.8 of
+   * tps_host_memory_get_total(). Tables on a device are limited only by the device's memory. */
   gsize max_bytes;
   /* Limit of answers that have not been released, including those of tables on devices; 0 = a
    * quarter of the default of `max_bytes`. */
@@ -115,9 +114,6 @@ typedef struct
 
 #define TPS_TABLE_STORE_ROW_BYTES_OF_CALL ((gsize) 4 << 30)
 
-/* Returns 0.8 of tps_host_memory_get_total(). */
-gsize tps_table_store_get_default_max_bytes (void);
-
 /* Creates a store without tables, which the caller owns. `options` are copied. No call may be in
  * progress when the store is freed. */
 TpsTableStore *tps_table_store_new (const TpsTableStoreOptions *options);
@@ -138,10 +134,6 @@ gboolean tps_table_store_list (TpsTableStore *store, TpsTableSpecs *specs, GErro
 /* Returns the maximum size of such a list in bytes, which should be charged before the list is
  * made. */
 gsize tps_table_store_get_list_bytes (TpsTableStore *store);
-
-/* Returns the number of rows of the whole table, including other shards; 0 if there is no such
- * table. */
-gint64 tps_table_store_get_rows (TpsTableStore *store, const gchar *table);
 
 /* Estimate the bytes that a call reads and writes, to choose a thread for the call. Unknown tables
  * count as 0. The result is at least TPS_TABLE_STORE_WAITS if the call waits for a device. */

@@ -83,7 +83,7 @@ static gboolean
 allocate (TpsTensor *tensor, const TpsShape *shape, GError **error)
 {
   gsize n_bytes = tps_shape_n_bytes (shape);
-  TpsBuffer *buffer = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_bytes);
+  TpsBuffer *buffer = tps_buffer_pool_get (tps_buffer_pool_get_default (), n_bytes, NULL);
 
   if (buffer == NULL)
     return tps_fail (error, TPS_ERROR_RESOURCE_EXHAUSTED,

@@ -63,20 +63,6 @@ wait "$script_pid" 2>/dev/null
 kill "$(cat thriftps_gpu/device_ops.pid)"
 expect 'both are still there after a kill' grep -q 'copy  *.*3000' killed/device_ops.log killed/results.txt
 
-fake thriftps_gpu/bin/huge_arrays <<'EOF'
-case $* in *--list) echo 'sum of 17'; exit ;; esac
-echo 'sums: right'
-echo $$ >huge_arrays.pid
-exec sleep 600
-EOF
-run_all --out=killed huge_arrays >/dev/null 2>&1 &
-script_pid=$!
-expect 'so is the output of other commands' await killed/huge_arrays.log '^sums: right'
-expect 'which run' await thriftps_gpu/huge_arrays.pid .
-kill -KILL "$script_pid"
-wait "$script_pid" 2>/dev/null
-kill "$(cat thriftps_gpu/huge_arrays.pid)"
-
 # -- limits --
 
 # The fake tools hang for 600 s. Tools that are started without `timeout` are recorded.

@@ -293,15 +293,6 @@ extern "C"
   }
 
   size_t
-  fake_cuda_get_bytes (enum cudaMemoryType type)
-  {
-    State &s = state ();
-    std::lock_guard<std::mutex> lock (s.mutex);
-
-    return s.n_bytes[type];
-  }
-
-  size_t
   fake_cuda_get_most_bytes (enum cudaMemoryType type)
   {
     State &s = state ();

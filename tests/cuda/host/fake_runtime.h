@@ -42,9 +42,8 @@ extern "C"
   /* Returns the last value that was set for `attribute` on the pool of any device; 0 = none. */
   unsigned long long fake_cuda_get_pool_attribute (enum cudaMemPoolAttr attribute);
 
-  /* Return the bytes of this type that are allocated now, as requested, and their maximum since the
-   * last reset. */
-  size_t fake_cuda_get_bytes (enum cudaMemoryType type);
+  /* Returns the largest number of bytes of this type that were allocated since the last reset, as
+   * requested. */
   size_t fake_cuda_get_most_bytes (enum cudaMemoryType type);
 
   /* While events are held, they do not complete. */

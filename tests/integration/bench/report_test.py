@@ -6,6 +6,7 @@ import json
 import math
 import os
 import signal
+import statistics
 
 import junit
 import launcher
@@ -62,6 +63,11 @@ class OneRun(launcher.TestCase):
             self.assertEqual(len(figure["samples"]), figure["n"])
             self.assertEqual((min(figure["samples"]), max(figure["samples"])),
                              (figure["min"], figure["max"]))
+            if figure["n"] > 1:
+                cuts = statistics.quantiles(figure["samples"], n=100, method="inclusive")
+                self.assertAlmostEqual(figure["p50"], cuts[49])
+                self.assertAlmostEqual(figure["p95"], cuts[94])
+                self.assertAlmostEqual(figure["p99"], cuts[98])
 
     def test_json_has_every_row_of_the_report(self):
         figures = report.figures(self.output)

@@ -23,7 +23,9 @@ class Transfer(launcher.TestCase):
         with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
             output = json.load(file)
         self.assertEqual((output["schema"], output["benchmark"]), (1, "transfer"))
+        medians = [figure["p50"] for figure in output["figures"]]
         for ratio in output["ratios"]:
+            self.assertIn(ratio["ours"], medians)
             self.assertAlmostEqual(ratio["ratio"], ratio["ours"] / ratio["peer"])
             self.assertGreater(ratio["ratio"], 0)
         return result, output

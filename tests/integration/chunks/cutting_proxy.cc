@@ -99,6 +99,17 @@ CuttingProxy::is_cut (bool is_request, int n) const
   return n == at_ && is_request == (cut_ != Cut::BEFORE_ANSWER);
 }
 
+bool
+CuttingProxy::shall_lose ()
+{
+  int n = n_to_lose_;
+
+  while (n > 0 && !n_to_lose_.compare_exchange_weak (n, n - 1))
+    continue;
+  n_lost_ += n > 0;
+  return n > 0;
+}
+
 void
 CuttingProxy::pass (int from, int to, bool is_request)
 {
@@ -107,7 +118,8 @@ CuttingProxy::pass (int from, int to, bool is_request)
   while (read_frame (from, &frame))
     {
       int n = is_request ? n_requests_++ : n_answers_++;
-      bool cut = is_cut (is_request, n) && !was_cut_.exchange (true);
+      bool cut = (is_cut (is_request, n) && !was_cut_.exchange (true))
+                 || (!is_request && shall_lose ());
 
       if ((!cut || cut_ == Cut::AFTER_REQUEST)
           && send (to, frame.data (), frame.size (), MSG_NOSIGNAL)

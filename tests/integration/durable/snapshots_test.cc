@@ -620,29 +620,4 @@ TEST (Imports, countForTheTenantThatMakesThem)
   EXPECT_EQ (caller.import (table ("c"), { "rows.npy" }), 0) << caller.text;
 }
 
-TEST (Imports, areOfArraysOfNumPyToo)
-{
-  const std::string folder = new_folder ();
-  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (500, 4), }\n";
-  std::ofstream file (folder + "/rows.npy", std::ios::binary);
-  DataServer server (folder + "/data", { "--import-dir=" + folder });
-
-  file << std::string ("\x93NUMPY\x01\x00", 8) << static_cast<char> (header.size ()) << '\0'
-       << header;
-  for (int i = 0; i < kRows * kDim; i++)
-    {
-      float value = static_cast<float> (i / kDim);
-
-      file.write (reinterpret_cast<const char *> (&value), sizeof value);
-    }
-  file.close ();
-  ASSERT_TRUE (server.serve ());
-  Caller caller (server);
-  EXPECT_EQ (caller.import (emb (), { "../rows.npy" }), -1);
-  EXPECT_EQ (caller.import (emb (), { "rows.npy" }), 0);
-  Floats rows = caller.rows ();
-  for (int64_t row = 0; row < kRows; row++)
-    ASSERT_EQ (rows[static_cast<size_t> (row)], static_cast<float> (row));
-}
-
 } // namespace thriftps_test

@@ -114,25 +114,6 @@ TEST_P (Host, TablesAreTrainedByConcurrentConnections)
   EXPECT_EQ (look_up (peer.get (), "emb", many), std::vector<float> (12000, 3000 * 15));
 }
 
-TEST_P (Host, DescribeTellsTheBytesOfTables)
-{
-  start ({});
-  auto peer = connect ();
-  for (int64_t least : { 0, 1000 * 4 * 4 })
-    {
-      Answer answer = peer->call ("ps.Node:describe", wire::structure ({}));
-      ASSERT_TRUE (answer.message) << answer.why;
-      const Value *held = answer.message->body.find (0)->find (6);
-      const Value *max = answer.message->body.find (0)->find (7);
-      ASSERT_NE (held, nullptr);
-      ASSERT_NE (max, nullptr);
-      EXPECT_GE (held->number, least);
-      EXPECT_LE (held->number, least > 0 ? least + 2048 : 0); // for the rows and the table itself
-      EXPECT_GT (max->number, 0);
-      expect_done (peer->call ("ps.EmbeddingTable:create_table", table ("emb")));
-    }
-}
-
 TEST_P (Host, TablesAreTrainedInASimpleServer)
 {
   start ({ "--simple" });

@@ -4,13 +4,8 @@
 // data_folder_fixture.h).
 
 #include <gmock/gmock.h>
-#include <sched.h>
-#include <sys/mount.h>
 
-#include <atomic>
-#include <cstring>
 #include <filesystem>
-#include <thread>
 
 #include "tests/integration/hostile/data_folder_fixture.h"
 
@@ -75,36 +70,6 @@ TEST_F (DataFolderAttacks, StormsOfTables)
         EXPECT_THAT (ErrorCode (drop_table (client, "storm/again")),
                      AnyOf (0, kNotFound, kExhausted));
       }
-  });
-}
-
-// ---- push ids -----------------------------------------------------------------------------------
-
-TEST_F (DataFolderAttacks, FiveThousandClientNames)
-{
-  constexpr int kNames = 5000;
-  {
-    RawClient client (server_->address ());
-    Spec spec = Spec ("names", 1, kCountDim).zeros ().optimizer (TPS_OPTIMIZER_SGD, 1);
-    ASSERT_EQ (ErrorCode (create_table (client, spec.value)), 0);
-  }
-  Attack (2, [&] (RawClient &client, int number) {
-    const std::string padding (200, 'x');
-    for (int i = number; i < kNames; i += 2)
-      {
-        const std::string name = padding + std::to_string (i);
-        embedding_test::Query query { "names", { 0 }, { 0 } };
-        embedding_test::Floats gradient (kCountDim, -1.0f);
-        TpsBagGradient pushed = { query.get (), embedding_test::view (gradient, kCountDim) };
-        TpsApplyBagGradientsArguments arguments = {};
-        arguments.n_gradients = 1;
-        arguments.gradients = &pushed;
-        arguments.push = { const_cast<gchar *> (name.c_str ()), G_MAXINT64 - i % 2 };
-        EXPECT_THAT (ErrorCode (client.Call ("EmbeddingTable:apply_bag_gradients",
-                                             fields_of<tps_apply_bag_gradients_rpc> (&arguments))),
-                     AnyOf (0, kExhausted));
-      }
-    EXPECT_THAT (ErrorCode (take_snapshot (client, number)), AnyOf (0, kExhausted));
   });
 }
 
@@ -192,98 +157,6 @@ TEST_F (DataFolderAttacks, SnapshotsAndRestoresInALoop)
         }
   });
   EXPECT_THAT (OtherTables (), testing::IsEmpty ());
-}
-
-// ---- a full disk --------------------------------------------------------------------------------
-
-// A small file system in a mount namespace of this thread. Only this thread and its children see
-// it, so it vanishes with them.
-class Tmpfs
-{
-public:
-  explicit Tmpfs (const std::string &path) : path_ (path)
-  {
-    std::filesystem::create_directories (path);
-    is_mounted_ = unshare (CLONE_NEWNS) == 0
-                  && mount (nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0
-                  && mount ("tmpfs", path.c_str (), "tmpfs", 0, "size=24m") == 0;
-  }
-  ~Tmpfs ()
-  {
-    if (is_mounted_)
-      umount2 (path_.c_str (), MNT_DETACH);
-  }
-  bool
-  IsMounted () const
-  {
-    return is_mounted_;
-  }
-  bool
-  Grow ()
-  {
-    return mount ("tmpfs", path_.c_str (), "tmpfs", MS_REMOUNT, "size=128m") == 0;
-  }
-
-private:
-  std::string path_;
-  bool is_mounted_;
-};
-
-// Makes a push of 1 MiB without a push id.
-int
-PushMuch (RawClient &client)
-{
-  constexpr int64_t kMany = 65536;
-  embedding_test::Query query { "fill", embedding_test::Ids (kMany, 0), {} };
-  embedding_test::Floats gradient (kMany * kCountDim, 1.0f);
-  for (int64_t i = 0; i < kMany; i++)
-    query.offsets.push_back (i);
-  TpsBagGradient pushed = { query.get (), embedding_test::view (gradient, kCountDim) };
-  TpsApplyBagGradientsArguments arguments = {};
-  arguments.n_gradients = 1;
-  arguments.gradients = &pushed;
-  return ErrorCode (client.Call ("EmbeddingTable:apply_bag_gradients",
-                                 fields_of<tps_apply_bag_gradients_rpc> (&arguments)));
-}
-
-TEST_F (DataFolderAttacks, AFullDisk)
-{
-  Tmpfs disk (folder_ + "/small");
-  if (!disk.IsMounted ())
-    GTEST_SKIP () << "mounting needs root";
-  EXPECT_EQ (server_->stop (), 0);
-  server_ = std::make_unique<DataServer> (
-      folder_ + "/small/data",
-      std::vector<std::string> { "--log-level=error", "--workers=2", "--snapshot-log-mib=0" });
-  ASSERT_TRUE (server_->serve ());
-  RawClient client (server_->address ()), honest (server_->address ());
-  create_counts (honest, kRows);
-  PushOnce (honest);
-  ASSERT_EQ (ErrorCode (create_table (client, Spec ("fill", 1, kCountDim).zeros ().value)), 0);
-  // An admitted push waits until there is room for its record. Later pushes are refused.
-  std::atomic<bool> is_over { false };
-  std::thread attacker ([&] {
-    RawClient pusher (server_->address ());
-    while (!is_over)
-      EXPECT_THAT (PushMuch (pusher), AnyOf (0, kExhausted));
-  });
-  EXPECT_TRUE (WaitUntilFull ());
-  for (int i = 0; i < 20; i++)
-    {
-      EXPECT_EQ (PushMuch (client), kExhausted);
-      EXPECT_EQ (ErrorCode (create_table (client, Spec ("more", 1, 1).value)), kExhausted);
-      EXPECT_EQ (read_counts (honest, kRows), std::vector<int> (kRows, n_pushed_));
-    }
-  is_over = true;
-  EXPECT_TRUE (disk.Grow ());
-  attacker.join ();
-  PushOnce (honest); // the server must continue by itself
-  ExpectCounts ();
-  server_->kill ();
-  ASSERT_TRUE (server_->serve ());
-  ExpectCounts ();
-  EXPECT_EQ (server_->stop (), 0);
-  server_.reset ();
 }
 
 } // namespace

@@ -208,22 +208,6 @@ protected:
     return names;
   }
 
-  // Returns false if the disk does not become full within a minute.
-  bool
-  WaitUntilFull ()
-  {
-    constexpr int kFull = 3; // DurabilityPhase
-    auto end = std::chrono::steady_clock::now () + std::chrono::seconds (60);
-    while (std::chrono::steady_clock::now () < end)
-      {
-        g_auto (TpsNodeInfo) info = server_->describe ();
-        if (info.durability.phase == kFull)
-          return true;
-        std::this_thread::yield ();
-      }
-    return false;
-  }
-
   void
   PutFile (const std::string &name, const std::string &bytes)
   {

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <thread>
 
+#include "tests/integration/chunks/cutting_proxy.h"
 #include "tests/integration/server/server_process.h"
 #include "tests/integration/tables/tables_fixture.h"
 
@@ -26,10 +27,10 @@ class LostAnswers : public TablesTest
 protected:
   LostAnswers ()
   {
-    start (2);
+    start (2, "tcp");
     for (std::string &address : addresses_)
       {
-        proxies_.push_back (std::make_unique<LossyProxy> (address));
+        proxies_.push_back (std::make_unique<thriftps::CuttingProxy> (address));
         address = proxies_.back ()->address ();
       }
     connect ();
@@ -46,7 +47,7 @@ protected:
     return bags;
   }
 
-  std::vector<std::unique_ptr<LossyProxy>> proxies_;
+  std::vector<std::unique_ptr<thriftps::CuttingProxy>> proxies_;
 };
 
 TEST_F (LostAnswers, PushesAreAppliedOnce)

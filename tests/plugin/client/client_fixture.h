@@ -38,19 +38,13 @@ later ()
   return in_ms (60000);
 }
 
-/* The outcome of one call. Pass done() as TpsClientDone and the object as user data. */
-class Outcome
+/* The end of one call. */
+class Ending
 {
 public:
-  ~Outcome ()
+  ~Ending ()
   {
     g_clear_error (&error_);
-  }
-
-  static void
-  done (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
-  {
-    static_cast<Outcome *> (user_data)->set (result, type, error);
   }
 
   void
@@ -60,13 +54,13 @@ public:
 
     if (!condition_.wait_for (lock, std::chrono::seconds (90), [this] { return n_done_ > 0; }))
       ADD_FAILURE () << "the call never ended";
+    EXPECT_LE (n_done_, 1);
   }
 
   bool
   is_done ()
   {
-    std::lock_guard<std::mutex> lock (mutex_);
-    return n_done_ > 0;
+    return n_done () > 0;
   }
 
   int
@@ -77,11 +71,6 @@ public:
   }
 
   /* The following values are valid after wait(). */
-  gint64
-  value () const
-  {
-    return value_;
-  }
   const GError *
   error () const
   {
@@ -103,30 +92,54 @@ public:
     return done_ns_;
   }
 
-private:
+protected:
+  /* Stores the result with `store`. */
+  template <typename Store>
   void
-  set (TpsReader *result, TpsWireType type, const GError *error)
+  end (const GError *error, Store store)
   {
     std::lock_guard<std::mutex> lock (mutex_);
 
     done_ns_ = now_ns ();
     if (error != nullptr && error_ == nullptr)
-      {
-        error_ = g_error_copy (error);
-        EXPECT_EQ (result, nullptr);
-      }
-    else if (type == TPS_WIRE_I64)
-      value_ = tps_reader_i64 (result);
+      error_ = g_error_copy (error);
+    store ();
     n_done_++;
     condition_.notify_all ();
   }
 
+private:
   std::mutex mutex_;
   std::condition_variable condition_;
   int n_done_ = 0;
-  gint64 value_ = 0;
   gint64 done_ns_ = 0;
   GError *error_ = nullptr;
+};
+
+/* The outcome of one call. Pass done() as TpsClientDone and the object as user data. */
+class Outcome : public Ending
+{
+public:
+  static void
+  done (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+  {
+    Outcome *self = static_cast<Outcome *> (user_data);
+
+    self->end (error, [=] {
+      EXPECT_TRUE (error == nullptr || result == nullptr);
+      if (error == nullptr && type == TPS_WIRE_I64)
+        self->value_ = tps_reader_i64 (result);
+    });
+  }
+
+  gint64
+  value () const
+  {
+    return value_;
+  }
+
+private:
+  gint64 value_ = 0;
 };
 
 class ClientTest : public testing::Test

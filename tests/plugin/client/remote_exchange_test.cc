@@ -2,12 +2,10 @@
 
 /* Tests the exchange with a scripted parameter server: its requests, results and retries. */
 
-#include <condition_variable>
 #include <cstring>
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <thriftps/client.h>
 #include <vector>
 
@@ -40,38 +38,23 @@ average (int seqid, const std::vector<float> &values)
   return reply ("average_gradient", seqid, field (12, 0, dense_gradient (values) + '\0'));
 }
 
-class Average
+class Average : public Ending
 {
 public:
   ~Average ()
   {
     tps_gradient_clear (&gradient_);
-    g_clear_error (&error_);
   }
 
   static void
   done (gpointer user_data, TpsGradient *average, const GError *error)
   {
     Average *self = static_cast<Average *> (user_data);
-    std::lock_guard<std::mutex> lock (self->mutex_);
 
-    if (average != nullptr)
-      tps_gradient_move (&self->gradient_, average);
-    if (error != nullptr)
-      self->error_ = g_error_copy (error);
-    self->done_ns_ = now_ns ();
-    self->n_done_++;
-    self->condition_.notify_all ();
-  }
-
-  void
-  wait ()
-  {
-    std::unique_lock<std::mutex> lock (mutex_);
-
-    if (!condition_.wait_for (lock, std::chrono::seconds (90), [this] { return n_done_ > 0; }))
-      ADD_FAILURE () << "the exchange never ended";
-    EXPECT_EQ (n_done_, 1);
+    self->end (error, [=] {
+      if (average != nullptr)
+        tps_gradient_move (&self->gradient_, average);
+    });
   }
 
   std::vector<float>
@@ -86,29 +69,8 @@ public:
     return values;
   }
 
-  int
-  code () const
-  {
-    return error_ != nullptr ? error_->code : 0;
-  }
-  std::string
-  text () const
-  {
-    return error_ != nullptr ? error_->message : "";
-  }
-  gint64
-  done_ns () const
-  {
-    return done_ns_;
-  }
-
 private:
-  std::mutex mutex_;
-  std::condition_variable condition_;
-  int n_done_ = 0;
-  gint64 done_ns_ = 0;
   TpsGradient gradient_ = {};
-  GError *error_ = nullptr;
 };
 
 class RemoteExchange : public testing::Test

@@ -47,14 +47,9 @@ column (const std::vector<float> &values)
 }
 
 /* The outcome of a lookup or a push. */
-class Result
+class Result : public Ending
 {
 public:
-  ~Result ()
-  {
-    g_clear_error (&error_);
-  }
-
   static void
   looked_up (gpointer user_data, TpsTensor *outputs, const GError *error)
   {
@@ -76,57 +71,18 @@ public:
     static_cast<Result *> (user_data)->set ({}, error);
   }
 
-  void
-  wait ()
-  {
-    std::unique_lock<std::mutex> lock (mutex_);
-
-    if (!condition_.wait_for (lock, std::chrono::seconds (90), [this] { return n_done_ > 0; }))
-      ADD_FAILURE () << "the call never ended";
-    EXPECT_EQ (n_done_, 1);
-  }
-
-  bool
-  is_done ()
-  {
-    std::lock_guard<std::mutex> lock (mutex_);
-    return n_done_ > 0;
-  }
-
-  int
-  code () const
-  {
-    return error_ != nullptr ? error_->code : 0;
-  }
-  std::string
-  text () const
-  {
-    return error_ != nullptr ? error_->message : "";
-  }
-
   std::vector<float> values;
   std::thread::id thread;
-  gint64 done_ns = 0;
 
 private:
   void
   set (const std::vector<float> &answered, const GError *error)
   {
-    std::lock_guard<std::mutex> lock (mutex_);
-
-    values = answered;
-    thread = std::this_thread::get_id ();
-    done_ns = now_ns ();
-    if (error != nullptr)
-      error_ = g_error_copy (error);
-    n_done_++;
-    condition_.notify_all ();
+    end (error, [&] {
+      values = answered;
+      thread = std::this_thread::get_id ();
+    });
   }
-
-  std::mutex mutex_;
-  std::condition_variable condition_;
-  int n_done_ = 0;
-  GError *error_ = nullptr;
 };
 
 /* Table "emb" is on both servers, sharded by range. */
@@ -274,7 +230,7 @@ TEST_F (RemoteTables, FullServerGetsTheSamePushAgainAfterItsTime)
   accept_push (0, servers_[0].read_call ());
   result.wait ();
   EXPECT_EQ (result.text (), "");
-  EXPECT_GE (result.done_ns - asked_ns, 3 * 10 * 1000000);
+  EXPECT_GE (result.done_ns () - asked_ns, 3 * 10 * 1000000);
 }
 
 TEST_F (RemoteTables, FullServerIsReportedWithItsTimeWhereTheDeadlineIsSooner)

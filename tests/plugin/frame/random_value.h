@@ -109,7 +109,9 @@ random_fields (Random &random, Value &value, guint depth)
     {
       value.ids.push_back (static_cast<gint16> (id));
       value.values.push_back (random_value (random, random_type (random, depth), depth + 1));
-      id += 1 + (pick (random, 4) == 0 ? static_cast<gint> (pick (random, 3000)) : 0);
+      if (pick (random, 4) == 0)
+        id += static_cast<gint> (pick (random, pick (random, 2) == 0 ? 20 : 3000));
+      id++;
     }
 }
 

@@ -1,12 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The scanner's result must not depend on the division of the bytes into chunks, for any
- * message. */
+/* For any message, the writer's bytes must be those of Apache Thrift's C++ library, and the
+ * scanner's result must not depend on the division of the bytes into chunks. */
 
 #include "plugin/frame/scan.h"
 
 #include <gtest/gtest.h>
 
+#include "tests/integration/host/wire_value.h"
 #include "tests/plugin/frame/random_value.h"
 #include "tests/plugin/frame/wire_bytes.h"
 
@@ -27,12 +28,13 @@ const Wire wires[] = {
 };
 
 Bytes
-write_message (const Wire &wire, const Value &arguments, gint32 seqid)
+write_message (const Wire &wire, const Value &arguments, gint32 seqid,
+               TpsMessageKind kind = TPS_MESSAGE_CALL)
 {
   g_autoptr (TpsWriter) out = tps_writer_new (wire.protocol, wire.framed);
   g_autoptr (GError) error = nullptr;
 
-  tps_writer_message_begin (out, "Service:méthode", TPS_MESSAGE_CALL, seqid);
+  tps_writer_message_begin (out, "Service:méthode", kind, seqid);
   write_value (out, arguments);
   EXPECT_TRUE (tps_writer_message_end (out, &error));
   return join_pieces (out);
@@ -48,6 +50,54 @@ describe_all (const Scan &scan)
   for (const TpsMessage *message : scan.messages)
     text += describe (message) + "\n";
   return text;
+}
+
+::wire::Value
+to_library (const Value &value)
+{
+  ::wire::Value result;
+
+  result.type = static_cast<::wire::Type> (value.type);
+  result.number = value.number;
+  memcpy (&result.real, &value.number, sizeof result.real);
+  result.text = value.bytes;
+  result.key_type = static_cast<::wire::Type> (value.types[0]);
+  result.value_type = static_cast<::wire::Type> (value.types[value.type == TPS_WIRE_MAP]);
+  for (gsize i = 0; i < value.values.size (); i++)
+    if (value.type == TPS_WIRE_STRUCT)
+      result.fields.emplace_back (value.ids[i], to_library (value.values[i]));
+    else
+      result.items.push_back (to_library (value.values[i]));
+  return result;
+}
+
+TEST (ScanProperty, bytesAreThoseOfThriftsLibrary)
+{
+  for (guint seed = 0; seed < 1000; seed++)
+    {
+      Random random (seed);
+      Value arguments = random_arguments (random);
+      auto seqid = static_cast<gint32> (random ());
+      int kind = 1 + static_cast<int> (seed) % 4;
+      ::wire::Message message = { "Service:méthode", static_cast<::wire::Kind> (kind), seqid,
+                                  to_library (arguments) };
+
+      for (const Wire &wire : wires)
+        {
+          std::string expected = ::wire::encode (wire.protocol == TPS_PROTOCOL_BINARY
+                                                     ? ::wire::Protocol::Binary
+                                                     : ::wire::Protocol::Compact,
+                                                 message);
+          Bytes bytes = write_message (wire, arguments, seqid, static_cast<TpsMessageKind> (kind));
+
+          ASSERT_TRUE (bytes == (wire.framed ? ::wire::frame (expected) : expected))
+              << "seed " << seed;
+          Scan scan = scan_bytes (bytes);
+          ASSERT_EQ (scan.messages.size (), 1u) << scan.error;
+          EXPECT_EQ (scan.messages[0]->kind, kind);
+          EXPECT_EQ (scan.messages[0]->seqid, seqid);
+        }
+    }
 }
 
 TEST (ScanProperty, messagesAreReadAsTheyWereWritten)

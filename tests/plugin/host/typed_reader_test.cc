@@ -79,19 +79,6 @@ protected:
   TpsTypedReader reader_ = {};
 };
 
-TEST_F (TypedReader, ElementOfAnotherTypeIsNotRead)
-{
-  gint16 id;
-  TpsWireType type;
-  read (wire::structure ({ { 1, wire::list (wire::Byte, { wire::byte (1), wire::byte (2) }) } }));
-  tps_typed_reader_struct_begin (&reader_);
-  tps_typed_reader_field (&reader_, &id);
-  EXPECT_EQ (tps_typed_reader_list_begin (&reader_, TPS_WIRE_LIST, &type), 2u);
-  EXPECT_EQ (tps_typed_reader_double (&reader_), 0.0);
-  EXPECT_STREQ (reader_.error->message, "found a byte, expected a double");
-  expect_empty_from_now_on ();
-}
-
 TEST_F (TypedReader, FieldIsNotReadTwice)
 {
   gint16 id;

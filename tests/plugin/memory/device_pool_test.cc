@@ -237,21 +237,6 @@ TEST_F (DevicePool, ADescriptorIsNotTakenForMemoryOfADevice)
     pair_->answer ();
 }
 
-TEST_F (DevicePool, AnUnansweredCallHasItsSegmentLetGoOfAndClosed)
-{
-  make ();
-  push (100000);
-  pair_->settle ();
-  EXPECT_TRUE (push (100000, FALSE));
-  pair_->ask ();
-  EXPECT_EQ (ExportingDevice::n_open (), 2) << "before the request to close it";
-  pair_->settle ();
-  EXPECT_EQ (ExportingDevice::n_exported (), 2);
-  EXPECT_FALSE (push (100000));
-  pair_->settle ();
-  EXPECT_TRUE (push (100000));
-}
-
 TEST_F (DevicePool, WhenTheConnectionGoesEverythingIsLetGoOf)
 {
   TpsMessage *message;

@@ -112,7 +112,7 @@ protected:
   }
 
   gint32
-  Create (const char *name, const char *place = nullptr)
+  Create (const char *name)
   {
     TpsRemoteTable table = {};
 
@@ -122,7 +122,6 @@ protected:
     table.dtype = TPS_DTYPE_FLOAT32;
     table.initializer = { TPS_INITIALIZER_ZEROS, NAN, NAN, NAN, NAN, 0 };
     table.optimizer = Sgd ();
-    table.place = place;
     Call call (tps_python_tables_create (tables_, &table, kTimeoutNs));
     return call.Wait ().code;
   }
@@ -151,20 +150,6 @@ TEST_F (NativeTest, RowsAndBags)
                HasSubstr ("\"name\":\"t\",\"rows\":100,\"dim\":4"));
   EXPECT_EQ (Call (tps_python_tables_drop (tables_, "t", kTimeoutNs)).Wait ().code, 0);
   EXPECT_EQ (Call (tps_python_tables_discover (tables_, kTimeoutNs)).Wait ().code, 0);
-}
-
-TEST_F (NativeTest, ErrorsHaveCodesAndMessages)
-{
-  std::vector<gint64> ids { kRows };
-  TpsTensorView indices = View (ids);
-
-  ASSERT_EQ (Create ("t"), 0);
-  Call call (tps_python_tables_lookup_rows (tables_, "t", &indices, kTimeoutNs));
-  EXPECT_EQ (call.Wait ().code, TPS_ERROR_INVALID_ARGUMENT);
-  EXPECT_THAT (call.Wait ().message, HasSubstr ("100"));
-  EXPECT_EQ (call.Wait ().retry_after_ms, -1);
-  EXPECT_EQ (call.Wait ().n_tensors, 0u);
-  EXPECT_EQ (Create ("place", "a moon"), TPS_ERROR_INVALID_ARGUMENT);
 }
 
 TEST_F (NativeTest, TokensOfEndedCalls)
@@ -242,83 +227,6 @@ TEST_F (NativeTest, AnAnswerOutlivesTheClient)
   call.Wait ();
   tps_python_client_free (client, getpid ());
   EXPECT_EQ (call.Floats (), ones);
-}
-
-TEST_F (NativeTest, SparseAverages)
-{
-  std::vector<gint64> ids { 3, 9 };
-  std::vector<float> values (2 * kDim, 2.0f);
-  TpsPythonGradient gradient = {};
-
-  gradient.kind = TPS_GRADIENT_SPARSE;
-  gradient.weight = 1;
-  gradient.indices = View (ids);
-  gradient.values = View (values, 2);
-  gradient.rows = 10;
-  Call call (tps_python_average_gradient (client_, 0, 1, 0, &gradient, kTimeoutNs));
-  EXPECT_EQ (call.Wait ().n_tensors, 2u);
-  EXPECT_EQ (call.Wait ().number, 10);
-  EXPECT_EQ (call.Floats (1), values);
-}
-
-TEST_F (NativeTest, Models)
-{
-  const gchar *names[] = { "w", "b" };
-  std::vector<float> w (6, 1.0f), b (2, 0.0f);
-  TpsTensorView parameters[] = { View (w, 2), View (b, 1) };
-  TpsOptimizerSpec optimizer = Sgd ();
-
-  EXPECT_EQ (Call (tps_python_get_model (client_, kTimeoutNs)).Wait ().code, TPS_ERROR_NOT_FOUND);
-  EXPECT_EQ (Call (tps_python_init_model (client_, names, parameters, 2, &optimizer, kTimeoutNs))
-                 .Wait ()
-                 .code,
-             0);
-  Call update (tps_python_update_and_fetch_model (client_, 0, parameters, 2, "native-test", 1, 1,
-                                                  kTimeoutNs));
-  EXPECT_EQ (update.Wait ().number, 2);
-  EXPECT_STREQ (update.Wait ().names[1], "b");
-  EXPECT_EQ (update.Floats (0), std::vector<float> (6, 0.0f));
-  EXPECT_EQ (Call (tps_python_reset_state (client_, kTimeoutNs)).Wait ().code, 0);
-}
-
-TEST_F (NativeTest, CallsThatNeedADataDirectoryAreRefusedWithoutOne)
-{
-  const gchar *none[] = { nullptr };
-  TpsRemoteTable table = {};
-
-  EXPECT_THAT (Call (tps_python_describe (client_, kTimeoutNs)).Wait ().text,
-               HasSubstr ("\"EmbeddingTable\""));
-  EXPECT_THAT (Call (tps_python_get_metrics (client_, FALSE, kTimeoutNs)).Wait ().text,
-               HasSubstr ("["));
-  EXPECT_NE (Call (tps_python_flush (client_, kTimeoutNs)).Wait ().code, 0);
-  EXPECT_NE (Call (tps_python_snapshot (client_, TRUE, kTimeoutNs)).Wait ().code, 0);
-  EXPECT_NE (Call (tps_python_restore (client_, none, nullptr, 0, kTimeoutNs)).Wait ().code, 0);
-  EXPECT_NE (Call (tps_python_read_log (client_, 1, 1, 0, kTimeoutNs)).Wait ().code, 0);
-  table.name = "t";
-  table.place = "a moon";
-  EXPECT_EQ (Call (tps_python_import_table (client_, &table, none, "", kTimeoutNs)).Wait ().code,
-             TPS_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ (Call (tps_python_restore (client_, none, &table, 1, kTimeoutNs)).Wait ().code,
-             TPS_ERROR_INVALID_ARGUMENT);
-}
-
-TEST_F (NativeTest, RowsAreAssigned)
-{
-  std::vector<gint64> ids { 5 };
-  std::vector<float> values (kDim, 7.0f);
-  TpsTensorView indices = View (ids), rows = View (values, 1);
-
-  ASSERT_EQ (Create ("t"), 0);
-  EXPECT_EQ (
-      Call (tps_python_assign_rows (client_, "t", &indices, &rows, 0, "native-test", 1, kTimeoutNs))
-          .Wait ()
-          .code,
-      0);
-  EXPECT_EQ (Call (tps_python_tables_lookup_rows (tables_, "t", &indices, kTimeoutNs)).Floats (),
-             values);
-  EXPECT_EQ (
-      Call (tps_python_lookup_rows_with_lsns (client_, "t", &indices, kTimeoutNs)).Wait ().code,
-      TPS_ERROR_INVALID_ARGUMENT);
 }
 
 // Python reads 1e999 as infinity. Null would become None, which a caller cannot compare with a

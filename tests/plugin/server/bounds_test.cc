@@ -196,18 +196,6 @@ TEST_F (BoundsTest, RefusesBodiesThatFindNoRoom)
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_)), 0u);
 }
 
-// Such a call will never fit. If the client were told to retry, it would retry forever.
-TEST_F (BoundsTest, NamesTheLimitForACallThatNeverFits)
-{
-  RawClient client (tcp_);
-  Message refused = client.Call ("Test:take", BinaryField (5 << 20), 1);
-  EXPECT_EQ (ErrorCode (refused), 7);
-  EXPECT_EQ (RetryAfterMs (refused), -1);
-  EXPECT_THAT (ErrorText (refused), testing::HasSubstr ("--max-pending-mib"));
-  EXPECT_THAT (ErrorText (refused), testing::HasSubstr (std::to_string (4 << 20)));
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_)), 0u);
-}
-
 TEST_F (BoundsTest, CountsAllTensorsOfACall)
 {
   RawClient client (tcp_);
@@ -294,17 +282,6 @@ TEST_F (BoundsTest, AnswersAClientThatReadsLate)
       ASSERT_NE (answer, nullptr) << i;
       EXPECT_EQ (BinaryResult (answer).size (), 500000u);
     }
-}
-
-TEST_F (PatienceTest, ClosesAMessageThatDoesNotGoOn)
-{
-  std::string half = MessageBytes ({}, "Test:take", 1, BinaryField (3 << 20)).substr (0, 100000);
-  RawClient stalled (tcp_);
-  ASSERT_TRUE (stalled.SendBytes (half));
-  EXPECT_TRUE (stalled.IsClosedByPeer ());
-  while (tps_server_get_n_connections (server_) > 0)
-    std::this_thread::yield ();
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_)), 0u);
 }
 
 } // namespace

@@ -164,20 +164,6 @@ KeyFields (const std::string &key, gint32 timeout_ms)
   };
 }
 
-TEST_F (FairnessTest, WaitsForKeysEndWithTheirConnection)
-{
-  for (int i = 0; i < 100; i++)
-    {
-      RawClient gone (unix_);
-      for (int call = 0; call < 10; call++)
-        gone.Send ("Rendezvous:get", call, KeyFields ("key" + std::to_string (call), G_MAXINT));
-      while (tps_server_get_n_calls (server_) == 0)
-        std::this_thread::yield ();
-    }
-  while (tps_server_get_n_calls (server_) > 0)
-    std::this_thread::yield ();
-}
-
 TEST_F (FairnessTest, WaitsForAKeyEndInTimeThoughAllWorkersAreBusy)
 {
   RawClient busy (tcp_), waiting (tcp_);

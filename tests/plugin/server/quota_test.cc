@@ -187,43 +187,6 @@ TEST_F (CrowdTest, ATenantWithManyConnectionsHasNoMoreTurnsThanOneWithASingleCon
   EXPECT_LE (turn, 2 * n_quiet + 1); // every other turn, after the running call
 }
 
-// If a peer continues after refusals, the server reads from it only a few times per second. The
-// peer still gets its replies.
-TEST_F (QuotaTest, APeerThatIgnoresRefusalsIsReadSlowly)
-{
-  constexpr int n_calls = 8;
-  TpsTenantLimits limits = {};
-  RawClient client (tcp_);
-  std::string calls;
-  limits.rates[TPS_QUOTA_CALLS] = { 1, 1 };
-  Limit ("*", limits);
-
-  for (int call = 0; call < n_calls; call++)
-    calls += MessageBytes ({}, "Test:echo", call, IntField (call));
-  gint64 begin_us = g_get_monotonic_time ();
-  ASSERT_TRUE (client.SendBytes (calls));
-  EXPECT_EQ (IntResult (client.Receive ()), 0);
-  for (int call = 1; call < n_calls; call++)
-    {
-      EXPECT_EQ (ErrorCode (client.Receive ()), kExhausted);
-      EXPECT_GE (g_get_monotonic_time () - begin_us, (call - 1) * 100000);
-    }
-}
-
-// A peer is anonymous if it has no identity, or if no rule names its identity on a Unix socket.
-TEST_F (QuotaTest, AnonymousPeersDoNotUseTheLimitsOfOthers)
-{
-  TpsTenantLimits limits = {};
-  RawClient anonymous (tcp_), known (unix_);
-  limits.rates[TPS_QUOTA_CALLS] = { 1, 1 };
-  Limit ("*", limits);
-
-  EXPECT_EQ (IntResult (anonymous.Call ("Test:echo", IntField (1))), 1);
-  EXPECT_EQ (ErrorCode (anonymous.Call ("Test:echo", IntField (1))), kExhausted);
-  EXPECT_EQ (IntResult (known.Call ("Test:echo", IntField (2))), 2);
-  EXPECT_EQ (Status (TPS_DEFAULT_TENANT).n_refused[TPS_QUOTA_CALLS], 0u);
-}
-
 // The server has no tokens, so connections stay anonymous.
 TEST_F (QuotaTest, AFewAttemptsToLogInPassTheLimits)
 {

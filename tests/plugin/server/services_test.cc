@@ -56,6 +56,7 @@ protected:
     averaging.n_trainers = kTrainers;
     averaging.round_timeout_ns = (gint64) 60 * 1000000000;
     averaging.workers = tps_server_get_workers (server_);
+    averaging.metrics = node_.metrics = tps_metrics_new (nullptr, nullptr);
     servers_.averaging = tps_parameter_server_new (&averaging, nullptr);
     TpsModelServerOptions updating = {};
     updating.n_trainers = kTrainers;
@@ -64,7 +65,6 @@ protected:
     rendezvous_ = tps_rendezvous_new (tps_server_get_workers (server_), nullptr);
     node_.name = "node7";
     node_.max_frame_bytes = 123;
-    node_.metrics = tps_parameter_server_get_metrics (servers_.averaging);
     TpsService services[] = { tps_parameter_server_service (&servers_),
                               tps_rendezvous_service (rendezvous_), tps_node_service (&node_) };
     for (auto &service : services)
@@ -79,6 +79,7 @@ protected:
     tps_server_stop (server_);
     tps_rendezvous_free (rendezvous_);
     tps_parameter_server_free (servers_.averaging);
+    tps_metrics_unref (node_.metrics);
     tps_model_server_free (servers_.updating);
     g_object_unref (server_);
   }

@@ -4,12 +4,6 @@
 
 #include <gmock/gmock.h>
 
-#include <algorithm>
-#include <cmath>
-#include <random>
-#include <set>
-#include <thread>
-
 #include "runtime/machine/tuning.h"
 #include "tests/plugin/service/tables_fixture.h"
 #include "tests/plugin/wire/rpc_functions.h"
@@ -17,17 +11,12 @@
 namespace thriftps {
 namespace {
 
-using testing::Each;
 using testing::HasSubstr;
 
 enum /* error codes of the contract */
 {
-  INVALID_ARGUMENT = 1,
   NOT_FOUND = 2,
-  ALREADY_EXISTS = 3,
-  STALE = 4,
   DUPLICATE = 5,
-  RESOURCE_EXHAUSTED = 7,
   UNAVAILABLE = 8,
 };
 
@@ -168,65 +157,6 @@ TEST_F (Tables, afterTheEndRefuseEverything)
 
 /* ---- push ids ------------------------------------------------------------------------------- */
 
-TEST_F (Tables, aPushWhoseAnswerWasLostIsAppliedOnce)
-{
-  create ("a")->code ();
-  for (int i = 0; i < 3; i++)
-    {
-      EXPECT_EQ (push_rows ("a", { 1, 1 }, -1, "c", 1)->code (), 0);
-      EXPECT_EQ (push_bags ("a", { 2 }, -1, "c", 2)->code (), 0);
-      EXPECT_EQ (push_rows ("a", { 3 }, -1)->code (), 0); /* no push id, so each call counts */
-    }
-  EXPECT_EQ (value_of ("a", 1), 2);
-  EXPECT_EQ (value_of ("a", 2), 1);
-  EXPECT_EQ (value_of ("a", 3), 3);
-}
-
-/* A push id belongs to the table with which it was used, and not to the table's name. */
-TEST_F (Tables, aPushToATableThatWasMadeAgainIsApplied)
-{
-  for (int i = 0; i < 3; i++)
-    {
-      create ("a")->code ();
-      EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 1)->code (), 0);
-      EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 1)->code (), 0);
-      EXPECT_EQ (push_bags ("a", { 1 }, -1, "c", 2)->code (), 0);
-      EXPECT_EQ (push_bags ("a", { 1 }, -1, "c", 2)->code (), 0);
-      EXPECT_EQ (value_of ("a", 1), 2);
-      drop ("a")->code ();
-      EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 1)->code (), 0) << "it was applied";
-    }
-}
-
-/* Makes more pushes than a window holds, and then uses the same ids again. */
-TEST_F (Tables, aRunOnATableThatWasMadeAgainIsApplied)
-{
-  for (int i = 0; i < 2; i++)
-    {
-      create ("a")->code ();
-      for (gint64 sequence = 1; sequence <= 200; sequence++)
-        ASSERT_EQ (push_rows ("a", { 1 }, -1, "c", sequence)->code (), 0) << i << " " << sequence;
-      EXPECT_EQ (value_of ("a", 1), 200);
-      EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 1)->code (), STALE);
-      drop ("a")->code ();
-    }
-}
-
-TEST_F (Tables, repeatsInAnyOrderAreAppliedOnce)
-{
-  std::vector<gint64> sends;
-  std::mt19937 random (1);
-
-  create ("a")->code ();
-  for (gint64 sequence = 0; sequence < 60; sequence++)
-    sends.insert (sends.end (), 1 + random () % 4, sequence);
-  std::shuffle (sends.begin (), sends.end (), random);
-  for (gint64 sequence : sends)
-    EXPECT_EQ (push_rows ("a", { sequence % 10 }, -1, "c", sequence)->code (), 0);
-  for (gint64 row = 0; row < 10; row++)
-    EXPECT_EQ (value_of ("a", row), 6);
-}
-
 TEST_F (Tables, anIdIsOfOneRequestOnly)
 {
   create ("a")->code ();
@@ -246,35 +176,6 @@ TEST_F (Tables, anIdIsOfOneRequestOnly)
   EXPECT_EQ (value_of ("b", 1), 0);
 }
 
-/* Two clients with the same name share a window, so only one of them can use each id. */
-TEST_F (Tables, twoClientsOfOneNameNeverApplyOneIdTwice)
-{
-  int n_applied[2] = { 0, 0 };
-
-  create ("a")->code ();
-  for (gint64 sequence = 0; sequence < 50; sequence++)
-    for (int i = 0; i < 2; i++)
-      {
-        int client = (sequence + i) % 2;
-        int code = push_rows ("a", { client }, -1, "same", sequence)->code ();
-
-        EXPECT_EQ (code, i == 0 ? 0 : DUPLICATE);
-        n_applied[client] += code == 0;
-      }
-  EXPECT_EQ (value_of ("a", 0), n_applied[0]);
-  EXPECT_EQ (value_of ("a", 1), n_applied[1]);
-  EXPECT_EQ (n_applied[0] + n_applied[1], 50);
-}
-
-TEST_F (Tables, belowTheWindowPushesAreStale)
-{
-  create ("a")->code ();
-  EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 100)->code (), 0);
-  EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 37)->code (), 0);
-  EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 36)->code (), STALE);
-  EXPECT_EQ (value_of ("a", 1), 2);
-}
-
 TEST_F (Tables, aFailedPushMayBeTriedAgain)
 {
   EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 1)->code (), NOT_FOUND);
@@ -282,25 +183,6 @@ TEST_F (Tables, aFailedPushMayBeTriedAgain)
   EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 1)->code (), 0);
   EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 1)->code (), 0);
   EXPECT_EQ (value_of ("a", 1), 1);
-}
-
-TEST_F (Tables, manyThreadsThatSendTheSamePushesApplyThemOnce)
-{
-  std::vector<std::thread> threads;
-  std::vector<gint64> indices (3000);
-
-  for (gsize i = 0; i < indices.size (); i++)
-    indices[i] = static_cast<gint64> (i % 10);
-  create ("a")->code ();
-  for (int t = 0; t < 4; t++)
-    threads.emplace_back ([&] {
-      for (gint64 sequence = 0; sequence < 50; sequence++)
-        EXPECT_EQ (push_rows ("a", indices, -1, "c", sequence)->code (), 0);
-    });
-  for (std::thread &thread : threads)
-    thread.join ();
-  for (gint64 row = 0; row < 10; row++)
-    EXPECT_EQ (value_of ("a", row), 50 * 300);
 }
 
 } // namespace

@@ -177,38 +177,6 @@ TEST_F (ChargedRendezvousStoreTest, PushIdsAreCharged)
   EXPECT_LE (tps_budget_get_peak (budgets_.rendezvous_windows), gsize { 1 } << 20);
 }
 
-TEST_F (RendezvousStoreTest, DeadlinesEndTheWaitAndNameTheKey)
-{
-  Answer &early = NewAnswer ();
-  Answer &late = NewAnswer ();
-  Get ("the/key", 50, &early);
-  Get ("the/key", 51, &late);
-  tps_rendezvous_store_expire (store_, 49);
-  EXPECT_EQ (early.n_calls, 0);
-  tps_rendezvous_store_expire (store_, 50);
-  EXPECT_EQ (early.code, TPS_ERROR_DEADLINE_EXCEEDED);
-  EXPECT_THAT (early.message, testing::HasSubstr ("the/key"));
-  EXPECT_EQ (late.n_calls, 0);
-  Put ("the/key", "v");
-  EXPECT_EQ (late.value, "v");
-  EXPECT_EQ (early.n_calls, 1);
-  EXPECT_EQ (tps_rendezvous_store_get_next_deadline_ns (store_), G_MAXINT64);
-}
-
-TEST_F (RendezvousStoreTest, AddIsAppliedOnceForAPushId)
-{
-  EXPECT_EQ (Add ("n", 5, "c", 1), 5);
-  EXPECT_EQ (Add ("n", 1, "c", 2), 6);
-  EXPECT_EQ (Add ("n", 5, "c", 1), 5);
-  EXPECT_EQ (Add ("n", 6, "c", 1), -TPS_ERROR_DUPLICATE);
-  EXPECT_EQ (Add ("o", 5, "c", 1), -TPS_ERROR_DUPLICATE);
-  EXPECT_EQ (Add ("n", 1, "c", 5000), 7);
-  EXPECT_EQ (Add ("n", 5, "c", 1), -TPS_ERROR_STALE);
-  EXPECT_EQ (Add ("n", 5, "c", 3), -TPS_ERROR_STALE);
-  EXPECT_EQ (Add ("n", 5, "bad client", 3), -TPS_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ (Peek ("n"), "7");
-}
-
 TEST_F (RendezvousStoreTest, HoldsNoMoreThanItsLimits)
 {
   EXPECT_EQ (Put ("large", std::string (TPS_RENDEZVOUS_MAX_VALUE_BYTES, 'x')), 0);

@@ -172,33 +172,6 @@ TEST_F (TracerTest, spansThatFindNoRoomAreCounted)
   EXPECT_EQ (take ().size (), 1u);
 }
 
-TEST_F (TracerTest, theSlowestOfAllCallsAreKept)
-{
-  TpsSlowCall calls[3];
-
-  options_.n_slow_calls = 2;
-  make ();
-  EXPECT_TRUE (tps_tracer_keeps_slow (tracer_));
-  for (gint64 total_ns : { 5, 90, 7, 60 })
-    {
-      TpsCallSpan *span = begin (total_ns == 90 ? UNSAMPLED : nullptr);
-
-      now_ns += total_ns;
-      end (span);
-    }
-  EXPECT_EQ (n_reads, 0);
-  ASSERT_EQ (tps_tracer_list_slow (tracer_, calls, 3), 2u);
-  EXPECT_EQ (calls[0].total_ns, 90);
-  EXPECT_EQ (calls[0].phases_ns[TPS_PHASE_APPLY], 90);
-  EXPECT_STREQ (calls[0].trace_id, "0af7651916cd43dd8448eb211c80319c");
-  EXPECT_STREQ (calls[0].method, "Test:echo");
-  EXPECT_STREQ (calls[0].principal, "uid:0");
-  EXPECT_EQ (calls[0].code, nullptr);
-  EXPECT_EQ (calls[1].total_ns, 60);
-  EXPECT_STREQ (calls[1].trace_id, "");
-  EXPECT_FALSE (tps_tracer_take (tracer_, nullptr));
-}
-
 TEST_F (TracerTest, manyThreadsAndOneExporter)
 {
   const int N = 5000;

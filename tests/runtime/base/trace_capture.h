@@ -21,13 +21,13 @@ public:
   {
     tps_trace_flush (G_MAXINT64); /* of earlier tests, to their sink */
     tps_trace_set_sink (Take, this);
-    tps_trace_set_level (TPS_TRACE_DEBUG);
+    tps_trace_set_levels ("debug", nullptr);
   }
   ~TraceCapture ()
   {
     tps_trace_flush (G_MAXINT64);
     tps_trace_set_sink (nullptr, nullptr);
-    tps_trace_set_level (TPS_TRACE_WARNING);
+    tps_trace_set_levels ("warning", nullptr);
   }
   TraceCapture (const TraceCapture &) = delete;
   TraceCapture &operator= (const TraceCapture &) = delete;

@@ -64,13 +64,13 @@ public:
   StuckSink ()
   {
     tps_trace_set_sink (Take, this);
-    tps_trace_set_level (TPS_TRACE_INFO);
+    tps_trace_set_levels ("info", nullptr);
   }
   ~StuckSink ()
   {
     Release ();
     tps_trace_set_sink (nullptr, nullptr);
-    tps_trace_set_level (TPS_TRACE_WARNING);
+    tps_trace_set_levels ("warning", nullptr);
   }
   void
   Release ()

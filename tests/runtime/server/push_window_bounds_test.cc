@@ -131,20 +131,6 @@ protected:
   }
 };
 
-TEST_F (SharedPushWindow, aTenantExhaustsOnlyItsOwnShare)
-{
-  ASSERT_EQ (push_of ("b", "b early", 1), NEW);
-  for (const char *tenant : { "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n" })
-    ASSERT_EQ (flood (tenant), 10) << tenant;
-  EXPECT_EQ (flood ("a"), 10);
-  EXPECT_NE (message.find ("tenant a already used 10 client names, of at most 10"),
-             std::string::npos)
-      << message;
-  EXPECT_EQ (push_of ("b", "b early", 2), NEW);
-  EXPECT_EQ (flood ("b"), 9);
-  EXPECT_NE (begin ("b early", 2), NEW);
-}
-
 TEST_F (SharedPushWindow, aRefusalTellsNoTotals)
 {
   EXPECT_EQ (flood (nullptr), 160);

@@ -56,14 +56,6 @@ struct TpsDeviceLookup
 
 /* -- cutting into passes -- */
 
-static gsize
-bag_start (const TpsDeviceBags *bags, gsize bag)
-{
-  if (bag == bags->n_bags)
-    return bags->n_indices;
-  return bags->offsets != NULL ? (gsize) bags->offsets[bag] : bag;
-}
-
 static gboolean
 is_as_pooled (const TpsDeviceQuery *query)
 {
@@ -74,7 +66,7 @@ static gsize
 bags_bytes (const TpsDeviceQuery *query, gsize begin, gsize end)
 {
   const TpsDeviceBags *bags = &query->bags;
-  gsize n_indices = bag_start (bags, end) - bag_start (bags, begin);
+  gsize n_indices = tps_device_bag_start (bags, end) - tps_device_bag_start (bags, begin);
   gsize value_bytes = (query->is_on_device ? 0 : tps_dtype_size (query->dtype))
                       + (is_as_pooled (query) ? 0 : sizeof (gfloat));
 
@@ -106,8 +98,8 @@ find_end (const TpsDeviceQuery *query, gsize begin, gsize n_bytes)
 static gboolean
 are_single_rows (const TpsDeviceBags *bags, gsize begin, gsize end)
 {
-  gsize first = bag_start (bags, begin);
-  gboolean are_single = bag_start (bags, end) - first == end - begin;
+  gsize first = tps_device_bag_start (bags, begin);
+  gboolean are_single = tps_device_bag_start (bags, end) - first == end - begin;
 
   for (gsize bag = begin; are_single && bags->offsets != NULL && bag < end; bag++)
     are_single = (gsize) bags->offsets[bag] - first == bag - begin;
@@ -153,8 +145,8 @@ take_pieces (Passes *passes)
 static gsize
 count_indices (const Piece *piece)
 {
-  return bag_start (&piece->query->bags, piece->end)
-         - bag_start (&piece->query->bags, piece->begin);
+  return tps_device_bag_start (&piece->query->bags, piece->end)
+         - tps_device_bag_start (&piece->query->bags, piece->begin);
 }
 
 static gsize
@@ -239,7 +231,7 @@ static void
 stage_piece (const Piece *piece, guint8 *block)
 {
   const TpsDeviceBags *bags = &piece->query->bags;
-  gsize first = bag_start (bags, piece->begin);
+  gsize first = tps_device_bag_start (bags, piece->begin);
   gsize n_indices = count_indices (piece);
 
   tps_device_bags_stage_slots (bags, first, n_indices, (gint64 *) (gpointer) (block + piece->ids));

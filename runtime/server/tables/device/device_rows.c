@@ -29,56 +29,47 @@ floats_of (const TpsBuffer *buffer)
 typedef struct
 {
   const TpsTableSpec *spec;
-  gsize first, n;
-  gsize dim, row_bytes;
-  guint8 *to; /* [n, dim] */
+  gsize first, n, row_bytes, rows_per_share;
+  guint8 *to;
 } Filling;
-
-static gsize
-rows_of_share (const Filling *filling)
-{
-  return MAX (1, SHARE_BYTES / filling->row_bytes);
-}
 
 static void
 fill_share (gpointer user_data, gsize share)
 {
   const Filling *filling = user_data;
   const TpsTableSpec *spec = filling->spec;
-  gsize begin = share * rows_of_share (filling);
-  gsize end = MIN (begin + rows_of_share (filling), filling->n);
+  gsize begin = share * filling->rows_per_share;
+  gsize end = MIN (begin + filling->rows_per_share, filling->n);
 
   for (gsize i = begin; i < end; i++)
     tps_initializer_fill_row (&spec->initializer,
                               tps_shard_get_row (&spec->shard, (gint64) (filling->first + i)),
-                              spec->dtype, filling->to + i * filling->row_bytes, filling->dim);
+                              spec->dtype, filling->to + i * filling->row_bytes, (gsize) spec->dim);
 }
 
-static void
-fill_rows (const Filling *filling, TpsWorkerPool *workers)
+void
+tps_table_fill_initial_rows (const TpsTableSpec *spec, gsize first, gsize n, guint8 *to,
+                             TpsWorkerPool *workers)
 {
-  gsize n_shares = (filling->n + rows_of_share (filling) - 1) / rows_of_share (filling);
+  Filling filling = { .spec = spec, .first = first, .n = n, .to = to };
 
-  tps_parallel_run (workers, n_shares, fill_share, (gpointer) (gsize) filling);
+  filling.row_bytes = (gsize) spec->dim * tps_dtype_size (spec->dtype);
+  filling.rows_per_share = MAX (1, SHARE_BYTES / filling.row_bytes);
+  tps_parallel_run (workers, (n + filling.rows_per_share - 1) / filling.rows_per_share, fill_share,
+                    &filling);
 }
 
 static void
 fill_in_place (TpsDeviceRows *rows, const TpsTableSpec *spec, TpsWorkerPool *workers)
 {
-  Filling filling = {
-    .spec = spec,
-    .n = (gsize) rows->n_rows,
-    .dim = rows->dim,
-    .row_bytes = rows->row_bytes,
-    .to = tps_buffer_get_data (rows->rows),
-  };
+  guint8 *to = tps_buffer_get_data (rows->rows);
 
   if (rows->state != NULL)
     memset (tps_buffer_get_data (rows->state), 0, tps_buffer_get_size (rows->state));
   if (spec->initializer.kind == TPS_INITIALIZER_ZEROS)
-    memset (filling.to, 0, tps_buffer_get_size (rows->rows));
+    memset (to, 0, tps_buffer_get_size (rows->rows));
   else
-    fill_rows (&filling, workers);
+    tps_table_fill_initial_rows (spec, 0, (gsize) rows->n_rows, to, workers);
 }
 
 /* Uses two blocks of staged memory: one is filled while the other is copied. */
@@ -89,23 +80,22 @@ fill_by_blocks (TpsDeviceRows *rows, const TpsTableSpec *spec, TpsDeviceLane *la
   const TpsDeviceOps *ops = ops_of (rows);
   gsize n_block = MAX (1, BLOCK_BYTES / rows->row_bytes);
   gsize n_rows = (gsize) rows->n_rows;
-  Filling filling = { .spec = spec, .dim = rows->dim, .row_bytes = rows->row_bytes };
   guint half = 0;
 
   if (!tps_device_lane_provide (lane, 2 * n_block * rows->row_bytes, 0, 2, error))
     return FALSE;
-  for (; filling.first < n_rows; filling.first += n_block, half ^= 1)
+  for (gsize first = 0; first < n_rows; first += n_block, half ^= 1)
     {
       TpsEvent *copied = g_ptr_array_index (lane->events, half);
+      guint8 *block = tps_buffer_get_data (lane->staged) + half * n_block * rows->row_bytes;
+      gsize n = MIN (n_block, n_rows - first);
 
-      filling.n = MIN (n_block, n_rows - filling.first);
-      filling.to = tps_buffer_get_data (lane->staged) + half * n_block * rows->row_bytes;
       /* Waits for the previous copy that used this half. */
-      if (filling.first >= 2 * n_block && !ops->event_sync (copied, error))
+      if (first >= 2 * n_block && !ops->event_sync (copied, error))
         return FALSE;
-      fill_rows (&filling, workers);
-      ops->copy (lane->stream, tps_buffer_get_data (rows->rows) + filling.first * rows->row_bytes,
-                 filling.to, filling.n * rows->row_bytes);
+      tps_table_fill_initial_rows (spec, first, n, block, workers);
+      ops->copy (lane->stream, tps_buffer_get_data (rows->rows) + first * rows->row_bytes, block,
+                 n * rows->row_bytes);
       ops->event_record (copied, lane->stream);
     }
   return TRUE;
@@ -255,17 +245,6 @@ tps_device_rows_check (TpsDeviceRows *rows, TpsEvent *event, GError **error)
   return ops->stream_check (rows->stream, error);
 }
 
-gboolean
-tps_device_rows_wait (TpsDeviceRows *rows, TpsEvent *event, GError **error)
-{
-  const TpsDeviceOps *ops = ops_of (rows);
-
-  tps_mutex_lock (&rows->lock);
-  ops->event_record (event, rows->stream);
-  tps_mutex_unlock (&rows->lock);
-  return ops->event_sync (event, error);
-}
-
 /* If no new stream can be made, the failed stream stays, and all later calls fail. */
 void
 tps_device_rows_recover (TpsDeviceRows *rows)
@@ -351,7 +330,13 @@ enqueue_copy (const TpsDeviceRows *rows, gpointer to, gconstpointer from, gsize 
 static gboolean
 wait_for_copies (TpsDeviceRows *rows, const Piece *piece, GError **error)
 {
-  if (tps_device_rows_wait (rows, g_ptr_array_index (piece->lane->events, 0), error))
+  const TpsDeviceOps *ops = ops_of (rows);
+  TpsEvent *event = g_ptr_array_index (piece->lane->events, 0);
+
+  tps_mutex_lock (&rows->lock);
+  ops->event_record (event, rows->stream);
+  tps_mutex_unlock (&rows->lock);
+  if (ops->event_sync (event, error))
     return TRUE;
   tps_device_rows_recover (rows);
   return FALSE;

@@ -53,6 +53,20 @@ typedef struct
   TpsPooling pooling;
 } TpsDeviceBags;
 
+/* Returns the first index of a bag; for `bag` n_bags, the number of indices. */
+static inline gsize
+tps_device_bag_start (const TpsDeviceBags *bags, gsize bag)
+{
+  if (bag == bags->n_bags)
+    return bags->n_indices;
+  return bags->offsets != NULL ? (gsize) bags->offsets[bag] : bag;
+}
+
+/* Writes the initial values of rows [first, first + n) of a table in any place, by slot, to `to`
+ * [n, dim], which is in the host's memory. `workers` may be NULL. */
+void tps_table_fill_initial_rows (const TpsTableSpec *spec, gsize first, gsize n, guint8 *to,
+                                  TpsWorkerPool *workers);
+
 /* Allocates the rows of a table, owned by the caller, with the bits of tps_initializer_fill_row(),
  * or undefined if `is_unfilled`. `spec` must be resolved and name the place. `lanes` are borrowed.
  * Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
@@ -85,9 +99,6 @@ void tps_device_rows_count_step (TpsDeviceRows *rows);
 /* Records `event` behind the work queued so far. Returns FALSE if this work is already known to
  * have failed. Does not block. Errors: DEVICE_LOST. */
 gboolean tps_device_rows_check (TpsDeviceRows *rows, TpsEvent *event, GError **error);
-
-/* Records `event` behind the work queued so far, and waits for it. Errors: DEVICE_LOST. */
-gboolean tps_device_rows_wait (TpsDeviceRows *rows, TpsEvent *event, GError **error);
 
 /* Must be called after a failure of queued work. Waits for the remaining work, and makes a new
  * stream if the stream has failed but the device still works. */

@@ -95,14 +95,6 @@ part_at (const Step *step, guint i)
   return &g_array_index (step->parts, Part, i);
 }
 
-static gsize
-bag_start (const TpsDeviceBags *bags, gsize bag)
-{
-  if (bag == bags->n_bags)
-    return bags->n_indices;
-  return bags->offsets != NULL ? (gsize) bags->offsets[bag] : bag;
-}
-
 /* -- places -- */
 
 static void
@@ -179,7 +171,8 @@ stage_part (const Step *step, const Part *part)
   if (!is_single (step))
     {
       for (gsize bag = 0; bag < bags->n_bags; bag++)
-        for (gsize i = bag_start (bags, bag); i < bag_start (bags, bag + 1); i++)
+        for (gsize i = tps_device_bag_start (bags, bag); i < tps_device_bag_start (bags, bag + 1);
+             i++)
           integers_at (staged, part->bag_of)[i] = (gint64) bag;
     }
 }
@@ -199,7 +192,7 @@ scale_gradient (const Step *step, const Part *part)
   scaled = floats_at (step->lane->staged, part->scaled);
   for (gsize bag = 0; bag < bags->n_bags; bag++)
     {
-      gsize count = bag_start (bags, bag + 1) - bag_start (bags, bag);
+      gsize count = tps_device_bag_start (bags, bag + 1) - tps_device_bag_start (bags, bag);
 
       tps_cpu_divide (TPS_DTYPE_FLOAT32, scaled + bag * dim, gradient + bag * dim,
                       (gfloat) MAX (count, 1), dim);

@@ -34,7 +34,6 @@
 #include <sys/mman.h>
 
 #include "runtime/base/error.h"
-#include "runtime/base/parallel.h"
 #include "runtime/base/planted_bug.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/device/cpu/kernels/stochastic_round.h"
@@ -72,70 +71,44 @@ typedef struct
 } Families;
 
 static const Families of_lookups = {
-  .requests = {
-    .name = "table_lookups_total",
-    .help = "Lookups in a table; one request may hold several.",
-    .labels = { "table" },
-  },
-  .rows = {
-    .name = "table_lookup_rows_total",
-    .help = "Rows that lookups read, each as often as it was named.",
-    .labels = { "table" },
-  },
-  .bytes = {
-    .name = "table_lookup_bytes_total",
-    .help = "Bytes of the vectors and rows that lookups returned.",
-    .labels = { "table" },
-  },
-  .durations = {
-    .name = "table_lookup_duration_seconds",
-    .help = "Time from the arrival of a request to the end of its lookups, counted once for "
-            "each lookup.",
-    .kind = TPS_FAMILY_HISTOGRAM,
-    .labels = { "table" },
-    .max_series = MAX_TIMED_TABLES,
-  },
+  .requests = TPS_FAMILY (COUNTER, "table_lookups_total",
+                          "Lookups in a table; one request may hold several.",
+                          .labels = { "table" }),
+  .rows = TPS_FAMILY (COUNTER, "table_lookup_rows_total",
+                      "Rows that lookups read, each as often as it was named.",
+                      .labels = { "table" }),
+  .bytes = TPS_FAMILY (COUNTER, "table_lookup_bytes_total",
+                       "Bytes of the vectors and rows that lookups returned.",
+                       .labels = { "table" }),
+  .durations = TPS_FAMILY (
+      HISTOGRAM, "table_lookup_duration_seconds",
+      "Time from the arrival of a request to the end of its lookups, counted once for "
+      "each lookup.",
+      .labels = { "table" }, .max_series = MAX_TIMED_TABLES),
 };
 
 static const Families of_pushes = {
-  .requests = {
-    .name = "table_pushes_total",
-    .help = "Gradients and assignments that changed a table; one request may hold several.",
-    .labels = { "table" },
-  },
-  .rows = {
-    .name = "table_push_rows_total",
-    .help = "Rows that pushes changed, each as often as it was named.",
-    .labels = { "table" },
-  },
-  .bytes = {
-    .name = "table_push_bytes_total",
-    .help = "Bytes of the gradients and rows of pushes.",
-    .labels = { "table" },
-  },
-  .durations = {
-    .name = "table_push_duration_seconds",
-    .help = "Time from the arrival of a request to the end of its pushes, counted once for "
-            "each push.",
-    .kind = TPS_FAMILY_HISTOGRAM,
-    .labels = { "table" },
-    .max_series = MAX_TIMED_TABLES,
-  },
+  .requests = TPS_FAMILY (
+      COUNTER, "table_pushes_total",
+      "Gradients and assignments that changed a table; one request may hold several.",
+      .labels = { "table" }),
+  .rows = TPS_FAMILY (COUNTER, "table_push_rows_total",
+                      "Rows that pushes changed, each as often as it was named.",
+                      .labels = { "table" }),
+  .bytes = TPS_FAMILY (COUNTER, "table_push_bytes_total",
+                       "Bytes of the gradients and rows of pushes.", .labels = { "table" }),
+  .durations = TPS_FAMILY (
+      HISTOGRAM, "table_push_duration_seconds",
+      "Time from the arrival of a request to the end of its pushes, counted once for "
+      "each push.",
+      .labels = { "table" }, .max_series = MAX_TIMED_TABLES),
 };
 
-static const TpsFamily bytes = {
-  .name = "table_bytes",
-  .help = "Memory of a table: rows, optimizer state and bookkeeping.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "table" },
-};
-
-static const TpsFamily rows = {
-  .name = "table_rows",
-  .help = "Rows of a table that this server holds.",
-  .kind = TPS_FAMILY_GAUGE,
-  .labels = { "table" },
-};
+static const TpsFamily bytes = TPS_FAMILY (
+    GAUGE, "table_bytes", "Memory of a table: rows, optimizer state and bookkeeping.",
+    .labels = { "table" });
+static const TpsFamily rows = TPS_FAMILY (
+    GAUGE, "table_rows", "Rows of a table that this server holds.", .labels = { "table" });
 
 static void
 use_numbers (Numbers *numbers, TpsCounters *counters, const Families *families, const gchar *table)
@@ -177,8 +150,8 @@ tps_table_numbers_new (TpsCounters *counters, const TpsTableSpec *spec)
 
 /* Gauges are changed by differences, because all tables beyond the limit of series share a
  * gauge. */
-void
-tps_table_numbers_free (TpsTableNumbers *numbers)
+static void
+numbers_free (TpsTableNumbers *numbers)
 {
   if (numbers == NULL)
     return;
@@ -290,7 +263,6 @@ tps_table_pace_publish (TpsTablePace *pace, const TpsTurn *turn, gint64 slot)
 #define MIN_MAPPED_BYTES ((gsize) 64 << 10)
 #define PAGE_BYTES ((gsize) 4096)
 #define HUGE_PAGE_BYTES ((gsize) 2 << 20)
-#define FILL_BYTES (256 << 10) /* of rows that one thread fills at a time */
 
 /* The charges of a table. */
 typedef struct
@@ -345,18 +317,12 @@ typedef struct
   gsize n_known; /* including the rows that will be needed next */
 } RowList;
 
-/* State is plain memory, so it must be read in a quiet read or under the lock of the row. */
-
-static gsize
-round_up (gsize n_bytes, gsize unit)
-{
-  return n_bytes > G_MAXSIZE - unit ? n_bytes : (n_bytes + unit - 1) / unit * unit;
-}
-
 static gsize
 cost_of (gsize n_bytes)
 {
-  return round_up (n_bytes, n_bytes < MIN_MAPPED_BYTES ? TPS_BUFFER_ALIGNMENT : PAGE_BYTES);
+  gsize unit = n_bytes < MIN_MAPPED_BYTES ? TPS_BUFFER_ALIGNMENT : PAGE_BYTES;
+
+  return n_bytes > G_MAXSIZE - unit ? n_bytes : (n_bytes + unit - 1) / unit * unit;
 }
 
 static gpointer
@@ -449,35 +415,6 @@ take_table_memory (TpsTable *table, gboolean keeps_lsns, GError **error)
                    table->spec.name, rows_bytes (table) + state_bytes (table));
 }
 
-static gsize
-rows_per_fill (const TpsTable *table)
-{
-  return MAX (1, FILL_BYTES / table->row_bytes);
-}
-
-static void
-fill_part (gpointer user_data, gsize part)
-{
-  TpsTable *table = user_data;
-  gsize begin = part * rows_per_fill (table);
-  gsize end = MIN (begin + rows_per_fill (table), (gsize) table->spec.shard.n_rows);
-
-  for (gsize slot = begin; slot < end; slot++)
-    tps_initializer_fill_row (&table->spec.initializer,
-                              tps_shard_get_row (&table->spec.shard, (gint64) slot),
-                              table->spec.dtype, table->rows + slot * table->row_bytes, table->dim);
-}
-
-static void
-fill (TpsTable *table, TpsWorkerPool *workers)
-{
-  gsize n_rows = (gsize) table->spec.shard.n_rows;
-
-  if (table->spec.initializer.kind != TPS_INITIALIZER_ZEROS)
-    tps_parallel_run (workers, (n_rows + rows_per_fill (table) - 1) / rows_per_fill (table),
-                      fill_part, table);
-}
-
 /* Returns a power of two, so that a mask selects the lock of a slot. */
 static gsize
 count_locks (gsize n_bytes, gsize bytes_per_lock, gsize min, gsize max)
@@ -505,8 +442,10 @@ overhead_of (const TpsTableSpec *spec)
   return sizeof (TpsTable) + strlen (spec->name) + OVERHEAD_BYTES;
 }
 
-gsize
-tps_table_count_bytes (const TpsTableSpec *spec, gboolean keeps_lsns)
+/* Returns the charge for a table in the host's memory: rows, state, LSNs of rows if they are kept,
+ * and the object itself. */
+static gsize
+count_bytes (const TpsTableSpec *spec, gboolean keeps_lsns)
 {
   gsize n_bytes = tps_table_spec_get_bytes (spec);
   gsize n_state = tps_optimizer_state_per_row (&spec->optimizer, (gsize) spec->dim)
@@ -604,7 +543,7 @@ table_free (TpsTable *table)
   release_memory (table->state, state_bytes (table));
   if (table->lsns != NULL)
     release_memory (table->lsns, lsns_bytes (&table->spec, TRUE));
-  tps_table_numbers_free (table->numbers);
+  numbers_free (table->numbers);
   tps_mutex_clear (&table->progress_lock);
   tps_table_spec_clear (&table->spec);
   g_aligned_free (table->presences);
@@ -616,7 +555,7 @@ table_free (TpsTable *table)
 TpsTable *
 tps_table_new (const TpsTableSpec *spec, const TpsTableOptions *options, GError **error)
 {
-  gsize n_bytes = tps_table_count_bytes (spec, options->keeps_lsns);
+  gsize n_bytes = count_bytes (spec, options->keeps_lsns);
   Charges charges;
   TpsTable *table;
 
@@ -630,8 +569,9 @@ tps_table_new (const TpsTableSpec *spec, const TpsTableOptions *options, GError 
       table_free (table);
       return NULL;
     }
-  if (!options->is_unfilled)
-    fill (table, options->workers);
+  if (!options->is_unfilled && spec->initializer.kind != TPS_INITIALIZER_ZEROS)
+    tps_table_fill_initial_rows (spec, 0, (gsize) spec->shard.n_rows, table->rows,
+                                 options->workers);
   return table;
 }
 
@@ -886,16 +826,12 @@ tps_table_read_rows (TpsTable *table, const gint64 *slots, gint64 base, gsize n,
     }
 }
 
-static gsize
-copied_row_bytes (const TpsTable *table)
-{
-  return table->row_bytes + table->state_per_row * sizeof (gfloat) + sizeof (gint64);
-}
-
 gsize
 tps_table_get_max_copied_rows (const TpsTable *table)
 {
-  return MAX (1, TPS_TABLE_QUIET_BYTES / copied_row_bytes (table));
+  gsize n_bytes = table->row_bytes + table->state_per_row * sizeof (gfloat) + sizeof (gint64);
+
+  return MAX (1, TPS_TABLE_QUIET_BYTES / n_bytes);
 }
 
 /* Copies rows that have no writer. `i` is the index of the first row in the copy. */
@@ -932,15 +868,6 @@ tps_table_copy_rows (TpsTable *table, gsize slot, gsize n, const TpsTableCopy *t
     }
 }
 
-static gsize
-mark_if_changed (const TpsTable *table, gsize slot, gint64 lsn, guint8 *bits)
-{
-  gboolean is_changed = table->lsns[slot] > lsn;
-
-  bits[slot / 8] |= (guint8) (is_changed << slot % 8);
-  return is_changed ? 1 : 0;
-}
-
 gsize
 tps_table_find_changed_rows (TpsTable *table, gsize slot, gsize n, gint64 lsn, guint8 *bits)
 {
@@ -951,8 +878,10 @@ tps_table_find_changed_rows (TpsTable *table, gsize slot, gsize n, gint64 lsn, g
     {
       atomic_uint *version = &table->versions[slot & table->lock_mask];
       guint next = is_quiet ? 0 : lock_version (version);
+      gboolean is_changed = table->lsns[slot] > lsn;
 
-      n_changed += mark_if_changed (table, slot, lsn, bits);
+      bits[slot / 8] |= (guint8) (is_changed << slot % 8);
+      n_changed += is_changed;
       if (!is_quiet)
         unlock_version (version, next);
     }

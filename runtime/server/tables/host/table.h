@@ -24,7 +24,6 @@ typedef struct TpsTableNumbers TpsTableNumbers;
  * series end then. `spec` must be resolved, with `bytes` filled in. A reference to `counters` is
  * taken; if they are NULL, the result is NULL, which counts nothing. */
 TpsTableNumbers *tps_table_numbers_new (TpsCounters *counters, const TpsTableSpec *spec);
-void tps_table_numbers_free (TpsTableNumbers *numbers);
 
 /* The work of one lookup or push. */
 typedef struct
@@ -140,10 +139,6 @@ typedef struct TpsTable
   TpsTablePresence *presences; /* [presence_mask + 1] */
   gsize presence_mask;
 } TpsTable;
-
-/* Returns the charge for a table in the host's memory: rows, state, LSNs of rows if they are kept,
- * and the object itself. `spec` must be resolved. */
-gsize tps_table_count_bytes (const TpsTableSpec *spec, gboolean keeps_lsns);
 
 /* Makes a table, to which the caller owns a reference: charges and allocates its memory, and fills
  * the rows unless `options->is_unfilled`. `spec` must be resolved. Errors: RESOURCE_EXHAUSTED. */

@@ -54,29 +54,6 @@ table_sum_count_floats (const TpsTableStep *step)
   return (FIRST_ROWS + step->n_levels) * step->table->dim;
 }
 
-/* Reserve and begin to use the space for hot rows, if threads could share them. The capacity of the
- * step must have been set. */
-static void
-table_sum_reserve (TpsTableStep *step, TpsScratch *scratch, TpsWorkerPool *workers)
-{
-  gsize max_hot = step->capacity / HOT_TERMS;
-
-  if (max_hot == 0 || workers == NULL)
-    return;
-  step->places.hot = tps_scratch_reserve (scratch, max_hot, sizeof step->hot[0]);
-  step->places.hot_sums = tps_scratch_reserve (scratch, step->capacity / BLOCK_TERMS + max_hot,
-                                               step->table->dim * sizeof (gfloat));
-}
-
-static void
-table_sum_begin (TpsTableStep *step, const TpsScratch *scratch)
-{
-  if (step->places.hot == 0)
-    return;
-  step->hot = tps_scratch_at (scratch, step->places.hot);
-  step->hot_sums = tps_scratch_at (scratch, step->places.hot_sums);
-}
-
 static TpsTableSumSpace
 divide_space (const TpsTableStep *step, gfloat *memory)
 {
@@ -217,22 +194,6 @@ add_hot (const TpsTableStep *step, const TpsHotRow *row, gsize n_terms,
   tps_tree_sum_finish (&tree);
 }
 
-/* Returns the sum of group `u` [dim], which lies in the working space. The sum of a single
- * contribution may be the contribution itself. */
-static const gfloat *
-table_sum_add_up (const TpsTableStep *step, gsize u, const TpsTableSumSpace *space)
-{
-  const TpsCpuGroups *groups = &step->groups;
-  gsize begin = groups->starts[u];
-  gsize end = groups->starts[u + 1];
-
-  if (end - begin >= HOT_TERMS && step->n_hot > 0)
-    add_hot (step, &step->hot[count_hot_before (step, u)], end - begin, space);
-  else
-    add_terms (step, begin, end, space, space->sum);
-  return space->sum;
-}
-
 /* Returns the work that is left after table_sum_add_blocks() for the groups before `u`: the
  * number of their rows, of their blocks of hot rows, and of their contributions to other rows. */
 static gsize
@@ -307,20 +268,13 @@ bytes_of (const TpsTableStep *step, gsize n, gsize n_rows)
   return n * (table->dim * tps_dtype_size (step->dtype) + sizeof (gint64)) + n_rows * row;
 }
 
-/* Each part of a step of a wide table has a working space of its own, so there are at most as many
- * parts as threads. */
-static gsize
-count_max_parts (const TpsTableStep *step, TpsWorkerPool *workers)
-{
-  gsize n_threads = workers != NULL ? tps_worker_pool_get_n_threads (workers) + 1 : 1;
-
-  return step->table->dim > TPS_TABLE_SUM_MAX_NARROW_DIM ? n_threads : G_MAXSIZE;
-}
-
 void
 tps_table_step_reserve (TpsTableStep *step, TpsScratch *scratch, TpsTable *table, TpsDType dtype,
                         gsize capacity, gboolean has_weights, TpsWorkerPool *workers)
 {
+  gsize max_hot = capacity / HOT_TERMS;
+  gsize n_threads = workers != NULL ? tps_worker_pool_get_n_threads (workers) + 1 : 1;
+
   *step = (TpsTableStep) {
     .table = table,
     .dtype = dtype,
@@ -332,12 +286,19 @@ tps_table_step_reserve (TpsTableStep *step, TpsScratch *scratch, TpsTable *table
   step->places.groups = tps_scratch_reserve (scratch, capacity + 1, TPS_CPU_GROUPS_BYTES);
   if (has_weights)
     step->places.weights = tps_scratch_reserve (scratch, capacity, sizeof step->weights[0]);
-  table_sum_reserve (step, scratch, workers);
-  step->max_parts = count_max_parts (step, workers);
-  if (step->max_parts == G_MAXSIZE)
+  /* for hot rows, if threads could share them */
+  if (max_hot > 0 && workers != NULL)
+    {
+      step->places.hot = tps_scratch_reserve (scratch, max_hot, sizeof step->hot[0]);
+      step->places.hot_sums = tps_scratch_reserve (scratch, capacity / BLOCK_TERMS + max_hot,
+                                                   table->dim * sizeof (gfloat));
+    }
+  step->max_parts = G_MAXSIZE;
+  if (table->dim <= TPS_TABLE_SUM_MAX_NARROW_DIM)
     return;
+  /* Each part has a working space of its own, so there are at most as many parts as threads. */
   step->max_parts = tps_parallel_count_parts (workers, bytes_of (step, capacity, capacity),
-                                              MIN (step->max_parts, MAX (capacity, 1)));
+                                              MIN (n_threads, MAX (capacity, 1)));
   step->places.wide = tps_scratch_reserve (scratch, step->max_parts * table_sum_count_floats (step),
                                            sizeof (gfloat));
 }
@@ -350,7 +311,11 @@ tps_table_step_begin (TpsTableStep *step, const TpsScratch *scratch)
   step->group_memory = tps_scratch_at (scratch, step->places.groups);
   if (step->places.weights > 0)
     step->weights = tps_scratch_at (scratch, step->places.weights);
-  table_sum_begin (step, scratch);
+  if (step->places.hot > 0)
+    {
+      step->hot = tps_scratch_at (scratch, step->places.hot);
+      step->hot_sums = tps_scratch_at (scratch, step->places.hot_sums);
+    }
   if (step->places.wide > 0)
     step->wide = tps_scratch_at (scratch, step->places.wide);
 }
@@ -394,15 +359,22 @@ assign_row (const TpsTableStep *step, gsize u, const TpsTableSumSpace *space)
                         step->as_of_lsn, space->scratch);
 }
 
-/* Returns the sum of group `u`. Most rows have a single contribution, which is itself the sum. */
+/* Returns the sum of group `u` [dim]. Most rows have a single contribution, which is itself the
+ * sum; all other sums lie in the working space. */
 static const gfloat *
 add_up (const TpsTableStep *step, gsize u, const TpsTableSumSpace *space)
 {
-  const gsize *starts = step->groups.starts;
+  const TpsCpuGroups *groups = &step->groups;
+  gsize begin = groups->starts[u];
+  gsize end = groups->starts[u + 1];
 
-  if (starts[u + 1] - starts[u] == 1 && step->weights == NULL && step->dtype == TPS_DTYPE_FLOAT32)
-    return step->gradients[step->groups.order[starts[u]]];
-  return table_sum_add_up (step, u, space);
+  if (end - begin == 1 && step->weights == NULL && step->dtype == TPS_DTYPE_FLOAT32)
+    return step->gradients[groups->order[begin]];
+  if (end - begin >= HOT_TERMS && step->n_hot > 0)
+    add_hot (step, &step->hot[count_hot_before (step, u)], end - begin, space);
+  else
+    add_terms (step, begin, end, space, space->sum);
+  return space->sum;
 }
 
 static void

@@ -170,7 +170,7 @@ Mesh::gather_bytes (const void *sent, size_t n_bytes, gsize *counts, TpsBuffer *
 
   gather_counts (n_bytes, &announced);
   n_bytes_of_all = add_counts (announced);
-  *gathered = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_bytes_of_all);
+  *gathered = tps_buffer_pool_get (tps_buffer_pool_get_default (), n_bytes_of_all, NULL);
   if (*gathered == nullptr)
     throw Failure (TPS_ERROR_RESOURCE_EXHAUSTED,
                    "no memory for " + std::to_string (n_bytes_of_all) + " bytes");

@@ -94,12 +94,6 @@ struct Bags
       }
     return result;
   }
-
-  size_t
-  begin (size_t bag) const
-  {
-    return bag < offsets.size () ? static_cast<size_t> (offsets[bag]) : indices.size ();
-  }
 };
 
 inline std::vector<float>

@@ -55,23 +55,6 @@ TEST_P (Placement, EachRowIsFoundInItsShard)
 INSTANTIATE_TEST_SUITE_P (Kinds, Placement,
                           testing::Values (TPS_SHARD_WHOLE, TPS_SHARD_RANGE, TPS_SHARD_HASH));
 
-TEST (PlacedTable, RowsOutsideAreNamed)
-{
-  g_autoptr (TpsPlacedTable) table = deal (TPS_SHARD_HASH, 300, 2);
-  g_autoptr (GError) error = nullptr;
-  std::vector<gint64> rows = { 0, 299, 7, 300, -1 };
-
-  EXPECT_TRUE (tps_placed_table_check_rows (table, rows.data (), 3, "indices", &error));
-  EXPECT_FALSE (tps_placed_table_check_rows (table, rows.data (), rows.size (),
-                                             "queries[1].indices", &error));
-  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
-  EXPECT_STREQ (error->message, "queries[1].indices[3]: 300 is not in [0, 300) of table emb");
-  g_clear_error (&error);
-  rows[3] = 0;
-  EXPECT_FALSE (tps_placed_table_check_rows (table, rows.data (), rows.size (), "indices", &error));
-  EXPECT_STREQ (error->message, "indices[4]: -1 is not in [0, 300) of table emb");
-}
-
 /* Assembles tables from the lists of servers. */
 class Assembly : public testing::Test
 {
@@ -146,12 +129,6 @@ protected:
   GPtrArray *tables_ = nullptr;
   GError *error_ = nullptr;
 };
-
-TEST_F (Assembly, NoPartsGiveNoTables)
-{
-  ASSERT_TRUE (assemble ());
-  EXPECT_EQ (tables_->len, 0u);
-}
 
 TEST_F (Assembly, WholeTablesInTheOrderOfTheirNames)
 {

@@ -91,20 +91,6 @@ TEST (ConsoleFiles, AreThoseOfTheFolder)
   EXPECT_EQ (PathsOfFolder (), paths);
 }
 
-TEST (ConsoleFiles, AreFoundByTheirPath)
-{
-  for (const TpsConsoleFile &file : ListFiles ())
-    {
-      const TpsConsoleFile *found = tps_console_find_file (file.path);
-
-      ASSERT_NE (nullptr, found) << file.path;
-      EXPECT_EQ (file.bytes, found->bytes) << file.path;
-    }
-  for (const char *path :
-       { "", "/x", "/console", "/console/", "/console/../index.html", "console" })
-    EXPECT_EQ (nullptr, tps_console_find_file (path)) << path;
-}
-
 TEST (ConsoleFiles, HoldEverythingThatTheyReferTo)
 {
   std::set<std::string> reached;

@@ -252,30 +252,6 @@ TEST (GivenBack, AveragesDoNotChangeWithTheSegment)
   tps_average_gradient_arguments_clear (&arguments);
 }
 
-TEST (GivenBack, AModelDoesNotChangeWithTheSegment)
-{
-  PluginServer server ({}, 1);
-  SharedClient client (server.Unix ());
-  const Segment &segment = client.Open (TPS_SEGMENT_REQUESTS, kMiB);
-  TpsNamedTensor parameter = { g_strdup ("w"), MakeVector (100000, 5) };
-  TpsInitModelArguments init = {};
-  TpsModelVersion *model = nullptr;
-
-  init.n_parameters = 1;
-  init.parameters = &parameter;
-  init.optimizer.kind = TPS_OPTIMIZER_SGD;
-  init.optimizer.learning_rate = 1;
-  client.Send ("ParameterServer:init_model", WriteArgumentsOf<tps_init_model_rpc>, &init, &segment);
-  ASSERT_EQ (ErrorCode (client.raw ().Receive ()), 0);
-  EXPECT_EQ (client.n_placed, 1);
-  memset (segment.data, 0x7f, segment.size);
-  client.raw ().Send ("ParameterServer:get_model", 0);
-  ASSERT_TRUE (client.Receive (ReadResultOf<tps_get_model_rpc>, &model)) << client.LastError ();
-  EXPECT_TRUE (IsAll (model->parameters[0].tensor, 5));
-  tps_model_version_unref (model);
-  tps_named_tensor_clear (&parameter);
-}
-
 /* ---- changes during use --------------------------------------------------------------------- */
 
 class Changing : public testing::Test

@@ -74,6 +74,7 @@ protected:
   {
     if (server != NULL)
       tps_parameter_server_free (server);
+    tps_metrics_unref (metrics);
     tps_worker_pool_free (workers);
   }
 
@@ -87,6 +88,7 @@ protected:
     options.round_timeout_ns = timeout_ns;
     options.workers = workers;
     options.device = device;
+    options.metrics = metrics;
     server = tps_parameter_server_new (&options, NULL);
     ASSERT_NE (server, nullptr);
   }
@@ -103,6 +105,7 @@ protected:
   }
 
   TpsWorkerPool *workers;
+  TpsMetrics *metrics = tps_metrics_new (NULL, NULL);
   TpsParameterServer *server = NULL;
 };
 

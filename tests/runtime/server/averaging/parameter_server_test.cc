@@ -62,8 +62,7 @@ TEST_F (ParameterServerTest, RoundsAreCounted)
 
   start (2);
   auto number = [this] (const char *name) {
-    return thriftps_test::ReadNumber (
-        tps_metrics_get_counters (tps_parameter_server_get_metrics (server)), name, "averaging");
+    return thriftps_test::ReadNumber (tps_metrics_get_counters (metrics), name, "averaging");
   };
   push (&first, 0, 0, 0, dense ({ 1 }));
   EXPECT_EQ (number ("rounds_open"), 1);

@@ -65,14 +65,13 @@ Simulation::push (int32_t trainer, int64_t batch, int32_t param_loc,
 {
   Call *call = new Call;
   TpsGradient gradient = to_gradient (contribution);
-  TpsAveragingOutput output;
+  TpsAveragingOutput output = {};
 
   call->number = outcomes.size ();
   outcomes.emplace_back ();
   tps_averaging_ticket_init (&call->ticket, trainer, batch, param_loc, &gradient, may_wait);
   if (has_digest)
     tps_averaging_ticket_compute_digest (&call->ticket);
-  tps_averaging_output_init (&output);
   tps_averaging_push (machine, &call->ticket, now, &output);
   carry_out (&output);
   if (options.runs_jobs_at_once)
@@ -85,11 +84,10 @@ Simulation::run_job (size_t pick)
 {
   size_t index = pick % jobs.size ();
   TpsAveragingJob *job = jobs[index];
-  TpsAveragingOutput output;
+  TpsAveragingOutput output = {};
 
   jobs.erase (jobs.begin () + (ptrdiff_t) index);
   tps_averaging_job_run (job);
-  tps_averaging_output_init (&output);
   tps_averaging_job_done (machine, job, &output);
   carry_out (&output);
 }
@@ -104,10 +102,9 @@ Simulation::run_jobs ()
 void
 Simulation::advance_time (int64_t ns)
 {
-  TpsAveragingOutput output;
+  TpsAveragingOutput output = {};
 
   now += ns;
-  tps_averaging_output_init (&output);
   tps_averaging_expire (machine, now, &output);
   carry_out (&output);
 }
@@ -116,9 +113,7 @@ void
 Simulation::end_all (int code)
 {
   g_autoptr (GError) error = g_error_new (TPS_ERROR, code, "the end of everything");
-  TpsAveragingOutput output;
-
-  tps_averaging_output_init (&output);
+  TpsAveragingOutput output = {};
   tps_averaging_end_all (machine, error, &output);
   carry_out (&output);
 }

@@ -78,12 +78,6 @@ public:
     return outcome (call).n_answers == 0;
   }
 
-  int64_t
-  deadline () const
-  {
-    return tps_averaging_get_deadline (machine);
-  }
-
   int64_t now = 0;
   int n_completed = 0;
 

@@ -142,20 +142,6 @@ TEST_F (Durable, aLowerLimitOfCallsDoesNotStopTheRecovery)
   EXPECT_EQ (server->row ("a"), all (2));
 }
 
-TEST_F (Durable, nothingIsServedBeforeTheRecoveryHasEnded)
-{
-  g_autoptr (GError) error = nullptr;
-
-  server.reset ();
-  server.reset (new Server (disk.get (), folder, TPS_DURABILITY_COMMIT));
-  EXPECT_FALSE (tps_durable_check (server->durable, &error));
-  EXPECT_EQ (error->code, TPS_ERROR_UNAVAILABLE);
-  EXPECT_GT (tps_error_get_retry_after_ms (error), 0);
-  EXPECT_EQ (server->recover (), "");
-  EXPECT_TRUE (tps_durable_check (server->durable, nullptr));
-  EXPECT_EQ (server->phase (), TPS_DURABLE_LIVE);
-}
-
 /* Otherwise each query of the status would leave the phase FULL, and each large push would enter
  * it. */
 TEST_F (Durable, aDiskIsFullWhileShortCommandsStillFit)

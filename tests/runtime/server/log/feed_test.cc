@@ -221,21 +221,6 @@ protected:
 
 } // namespace
 
-/* The record is longer than the maximum of one read. */
-TEST_F (LogFeed, aLongRecordComesAlone)
-{
-  append ();
-  append_rows (3 << 20);
-  append ();
-  take_all_steps (log_);
-  expect_records (read (1).wait (), 1);
-  EXPECT_EQ (answers_.back ().next_lsn, 2);
-  expect_records (read (2).wait (), 2);
-  EXPECT_EQ (answers_.back ().next_lsn, 3);
-  expect_records (read (3).wait (), 3);
-  EXPECT_EQ (answers_.back ().next_lsn, 4);
-}
-
 TEST_F (LogFeed, givesOnlyDurableRecords)
 {
   append_durably (3);

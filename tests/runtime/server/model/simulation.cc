@@ -73,9 +73,8 @@ Simulation::push (int trainer, float value, int64_t version, bool may_wait)
 void
 Simulation::go_in (TpsUpdateTicket *ticket)
 {
-  TpsUpdatingOutput output;
+  TpsUpdatingOutput output = {};
 
-  tps_updating_output_init (&output);
   tps_updating_push (updating_, ticket, now_ns_, &output);
   if (output.undecided != nullptr)
     compare (&output);
@@ -136,7 +135,7 @@ Simulation::after (TpsUpdatingOutput *output)
 void
 Simulation::finish_update (int code)
 {
-  TpsUpdatingOutput output;
+  TpsUpdatingOutput output = {};
   TpsUpdatingJob *job = job_;
 
   job_ = nullptr;
@@ -144,7 +143,6 @@ Simulation::finish_update (int code)
     if (!job->marks[i].has_digest)
       job->marks[i].digest = tps_update_digest_compute (job->trainers[i], job->marks[i].version,
                                                         job->gradients[i], 1);
-  tps_updating_output_init (&output);
   tps_updating_job_done (updating_, job,
                          code == 0 ? nullptr : g_error_new (TPS_ERROR, code, "it failed"), now_ns_,
                          &output);
@@ -155,9 +153,8 @@ Simulation::finish_update (int code)
 void
 Simulation::lose (int trainer)
 {
-  TpsUpdatingOutput output;
+  TpsUpdatingOutput output = {};
 
-  tps_updating_output_init (&output);
   tps_updating_lose (updating_, trainer, now_ns_, &output);
   after (&output);
 }
@@ -165,10 +162,9 @@ Simulation::lose (int trainer)
 void
 Simulation::advance_time (int64_t ns)
 {
-  TpsUpdatingOutput output;
+  TpsUpdatingOutput output = {};
 
   now_ns_ += ns;
-  tps_updating_output_init (&output);
   tps_updating_expire (updating_, now_ns_, &output);
   after (&output);
 }
@@ -177,9 +173,8 @@ void
 Simulation::end_all (int code)
 {
   g_autoptr (GError) error = g_error_new (TPS_ERROR, code, "it is over");
-  TpsUpdatingOutput output;
+  TpsUpdatingOutput output = {};
 
-  tps_updating_output_init (&output);
   tps_updating_end_all (updating_, error, &output);
   after (&output);
 }

@@ -56,7 +56,10 @@ public:
   int64_t
   version () const
   {
-    return tps_updating_get_version (updating_);
+    TpsUpdatingStatus status;
+
+    tps_updating_get_status (updating_, now_ns_, &status);
+    return status.version;
   }
   const Outcome &
   outcome (int call) const

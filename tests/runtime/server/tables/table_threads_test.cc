@@ -99,31 +99,6 @@ TEST_P (TableThreads, ReadersNeverSeeHalfAnUpdate)
       }
 }
 
-/* Sums of small integers are exact in any order, so a missing update is detectable. */
-TEST_P (TableThreads, NoUpdateIsLost)
-{
-  constexpr int64_t rows = 7, dim = 3;
-  const int n_writers = 4, n_steps = is_on_device_ ? 50 : 200;
-  Store store (2, Devices { find_device });
-  std::vector<std::thread> threads;
-
-  ASSERT_EQ (store.create (flat_table (rows, dim, TPS_DTYPE_FLOAT32)), "");
-  for (int writer = 0; writer < n_writers; writer++)
-    threads.emplace_back ([&, writer] {
-      for (int step = 0; step < n_steps; step++)
-        if (writer % 2 == 0)
-          store.apply_rows ("emb", { 0, 6, 0 }, Floats (9, 1.0f), dim);
-        else
-          store.apply_bags ({ { "emb", { 6, 3, 0 }, { 0, 2 } } }, { Floats (6, 1.0f) }, dim);
-    });
-  for (std::thread &thread : threads)
-    thread.join ();
-  Floats values = to_floats (store.dump ("emb", rows), TPS_DTYPE_FLOAT32);
-  EXPECT_EQ (values[0], -(2 * 2 + 2) * n_steps);
-  EXPECT_EQ (values[3 * dim], -2 * n_steps);
-  EXPECT_EQ (values[6 * dim], -(2 + 2) * n_steps);
-}
-
 /* Pooling uses another path if there is a concurrent writer. The bits must be the same. */
 TEST (TableThreadsOnTheHost, LookupsBesideAWriterOfOtherRowsHaveTheSameBits)
 {

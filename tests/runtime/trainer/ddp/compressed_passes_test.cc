@@ -14,29 +14,6 @@ namespace {
 
 using testing::HasSubstr;
 
-class CompressedPasses : public testing::TestWithParam<guint>
-{
-};
-
-TEST_P (CompressedPasses, AllBlocksAreTheWholeGradient)
-{
-  Fleet fleet (GetParam ());
-
-  for (const char *hook : { "rpc_hook", "allreduce_hook" })
-    {
-      Task task;
-
-      task.hook = hook;
-      task.pass_name = std::string (hook) + "none";
-      std::string whole = fleet.digest_of_run (task);
-      task.compress = "topk:1";
-      task.pass_name = std::string (hook) + "topk";
-      EXPECT_EQ (fleet.digest_of_run (task), whole) << hook;
-    }
-}
-
-INSTANTIATE_TEST_SUITE_P (Counts, CompressedPasses, testing::Values (1u, 2u, 3u));
-
 /* Trainers with different options */
 
 TEST (Compress, GroupsRefuseTrainersThatCompressInAnotherWay)

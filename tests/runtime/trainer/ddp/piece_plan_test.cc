@@ -7,8 +7,6 @@
 #include <vector>
 #include <gtest/gtest.h>
 
-#include "runtime/trainer/pass/partition.h"
-
 namespace {
 
 std::vector<TpsPieceBucket>
@@ -26,11 +24,10 @@ random_buckets (std::mt19937 *dice)
 }
 
 TpsPiecePlan *
-plan_of (const std::vector<TpsPieceBucket> &buckets, guint n_servers, gint64 piece_bytes,
-         gint only_server = -1)
+plan_of (const std::vector<TpsPieceBucket> &buckets, guint n_servers, gint64 piece_bytes)
 {
   const TpsPiecePlanOptions options = { buckets.data (), static_cast<guint> (buckets.size ()),
-                                        n_servers, only_server, piece_bytes };
+                                        n_servers, -1, piece_bytes };
 
   return tps_piece_plan_new (&options);
 }
@@ -91,48 +88,6 @@ TEST (PiecePlan, ServersHaveTheSameBytesExceptForOnePiece)
                  512 << 10);
       /* Adjacent pieces must use different servers, and so different links. */
       EXPECT_NE (plan->pieces[20].server, plan->pieces[21].server);
-    }
-}
-
-TEST (PiecePlan, WithoutASizeEachBucketIsOnePieceWithItsNumberAtItsOwner)
-{
-  std::mt19937 dice (2);
-  std::vector<TpsPieceBucket> buckets = random_buckets (&dice);
-  g_autoptr (TpsPiecePlan) plan = plan_of (buckets, 3, 0);
-  std::vector<gint64> bytes;
-  std::vector<guint> owners (buckets.size ());
-
-  for (const TpsPieceBucket &bucket : buckets)
-    bytes.push_back (bucket.n_wire_bytes);
-  tps_partition_buckets (bytes.data (), static_cast<guint> (bytes.size ()), 3, owners.data ());
-  ASSERT_EQ (plan->n_pieces, buckets.size ());
-  for (size_t b = 0; b < buckets.size (); b++)
-    {
-      EXPECT_EQ (plan->pieces[b].param_loc, static_cast<gint32> (b));
-      EXPECT_EQ (plan->pieces[b].server, owners[b]);
-      EXPECT_EQ (plan->pieces[b].n_units, buckets[b].n_units);
-    }
-}
-
-TEST (PiecePlan, PiecesOfAnySizeAreThoseOfTheLargestBucketAtMost)
-{
-  std::mt19937 dice (3);
-  std::vector<TpsPieceBucket> buckets = random_buckets (&dice);
-  g_autoptr (TpsPiecePlan) plan = plan_of (buckets, 2, G_MAXINT64);
-
-  EXPECT_EQ (plan->n_pieces, buckets.size ());
-}
-
-TEST (PiecePlan, ATrainerWithAServerOfItsOwnSendsEverythingThere)
-{
-  std::mt19937 dice (3);
-
-  for (gint64 piece_bytes : { 0, 1000 })
-    {
-      g_autoptr (TpsPiecePlan) plan = plan_of (random_buckets (&dice), 4, piece_bytes, 2);
-
-      for (guint i = 0; i < plan->n_pieces; i++)
-        EXPECT_EQ (plan->pieces[i].server, 2u);
     }
 }
 

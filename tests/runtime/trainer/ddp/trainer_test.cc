@@ -59,23 +59,6 @@ TEST (Trainer, BeatsWhileItWaitsWithinADeadline)
   EXPECT_EQ (fleet.wait (0), "CANCELLED");
 }
 
-TEST (Trainer, CancelEndsAPassThatWaitsAndTheNextOneWorks)
-{
-  Fleet fleet (2);
-  Task task;
-
-  for (const char *hook : HOOKS)
-    {
-      task.hook = hook;
-      task.pass_name = std::string ("cancelled ") + hook;
-      EXPECT_EQ (fleet.start (task, 0), "");
-      tps_trainer_cancel (fleet.trainer (0));
-      EXPECT_EQ (fleet.wait (0), "CANCELLED");
-      task.pass_name = std::string ("complete ") + hook;
-      fleet.digest_of_run (task);
-    }
-}
-
 /* A step that cancels trainer 1 from within its second epoch. */
 TpsTrainer *cancelled_trainer;
 
@@ -165,18 +148,6 @@ TEST (Trainer, ChargesItsModelToTheBudgetOfItsLinks)
   EXPECT_THAT (capture.WaitFor ("pass_ended"), HasSubstr ("rank=0 cancelled=false"));
   EXPECT_GT (tps_budget_get_peak (budget), 16u);
   EXPECT_EQ (tps_budget_get_held (budget), 0u);
-}
-
-TEST (Trainer, MayBeFreedWhileItsPassRuns)
-{
-  for (const char *hook : HOOKS)
-    {
-      Fleet fleet (2);
-      Task task;
-
-      task.hook = hook;
-      EXPECT_EQ (fleet.start (task, 0), "");
-    }
 }
 
 /* Parts of a pass that a program adds, and the oracle */

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,8 +17,8 @@
 #include "runtime/base/error.h"
 #include "tests/oracle/vectors.h"
 #include "tests/runtime/trainer/ddp/fakes.h"
-#include "tests/runtime/trainer/ddp_rpc/local_tables.h"
 #include "tests/runtime/trainer/ddp_rpc/scatter.h"
+#include "tests/runtime/trainer/table_steps/store_client.h"
 #include "tests/runtime/fake_device/fake_device.h"
 
 namespace {
@@ -111,10 +112,10 @@ struct Task
 std::string
 table_names (guint n)
 {
-  std::string names = "emb0";
+  std::string names = "t0";
 
   for (guint t = 1; t < n; t++)
-    names += ",emb" + std::to_string (t);
+    names += ",t" + std::to_string (t);
   return names;
 }
 
@@ -128,21 +129,22 @@ set (gchar **field, const std::string &value)
 class Fleet
 {
 public:
-  explicit Fleet (const Task &task) : tables (LEARNING_RATE), task_ (task)
+  explicit Fleet (const Task &task) : task_ (task)
   {
     TpsTrainerLinks links = {};
 
     register_parts ();
+    tps_test::create_tables (table_store, task.num_embeddings,
+                             std::vector<gsize> (task.n_tables, static_cast<gsize> (task.dim)),
+                             TPS_INITIALIZER_ZEROS,
+                             tps_optimizer_spec (TPS_OPTIMIZER_SGD, LEARNING_RATE));
     for (guint t = 0; t < task.n_tables; t++)
-      tables.add ("emb" + std::to_string (t), task.num_embeddings, task.dim,
-                  SCATTER_FIRST_TABLE + t, task.table_bound);
+      scatter_table (t);
     links.connect_store = [] (gpointer self, const TpsTrainPlan *, GError **) {
       return static_cast<Fleet *> (self)->store_.open ();
     };
-    links.connect_tables = [] (gpointer self, const TpsTrainPlan *, TpsDevice *device, GError **) {
-      Fleet *fleet = static_cast<Fleet *> (self);
-
-      return fleet->tables.open (fleet->other_device != nullptr ? fleet->other_device : device);
+    links.connect_tables = [] (gpointer self, const TpsTrainPlan *, TpsDevice *, GError **) {
+      return static_cast<Fleet *> (self)->tables.get ();
     };
     links.user_data = this;
     metrics_ = tps_metrics_new (nullptr, nullptr);
@@ -153,6 +155,21 @@ public:
   {
     tps_trainer_free (trainer_);
     tps_metrics_unref (metrics_);
+    tps_table_store_free (table_store);
+  }
+
+  /* Returns the values of a table. */
+  std::vector<float>
+  values (guint t)
+  {
+    const std::vector<gint64> ids = all_ids ();
+    g_auto (TpsTensor) rows = {};
+    TpsTensorView indices = { { TPS_DTYPE_INT64, 1, { task_.num_embeddings } }, ids.data () };
+
+    EXPECT_TRUE (tps_table_store_lookup_rows (table_store, ("t" + std::to_string (t)).c_str (),
+                                              indices, &rows, nullptr));
+    auto data = static_cast<const float *> (tps_tensor_data (&rows));
+    return { data, data + tps_shape_n_elems (&rows.shape) };
   }
 
   /* Returns "" if the pass has started, or the error. */
@@ -200,14 +217,41 @@ public:
     tps_trainer_cancel (trainer_);
   }
 
-  LocalTables tables;
-  TpsDevice *other_device = nullptr; /* of results; if NULL, the trainer's device */
+  TpsTableStoreOptions store_options = {};
+  TpsTableStore *table_store = tps_table_store_new (&store_options);
+  tps_test::StoreClient tables { table_store, tps_test::StoreClient::Mode::AT_ONCE };
 
   /* The results of the last wait(). */
   double loss = 0;
   gint64 samples = 0;
 
 private:
+  std::vector<gint64>
+  all_ids () const
+  {
+    std::vector<gint64> ids (static_cast<size_t> (task_.num_embeddings));
+
+    std::iota (ids.begin (), ids.end (), 0);
+    return ids;
+  }
+
+  /* Gives a table the values that the oracle began with. */
+  void
+  scatter_table (guint t)
+  {
+    const std::string name = "t" + std::to_string (t);
+    const std::vector<gint64> ids = all_ids ();
+    const std::vector<float> rows = scatter (task_.num_embeddings * task_.dim,
+                                             SCATTER_FIRST_TABLE + t, task_.table_bound);
+    TpsTablePush push = {};
+
+    push.table = name.c_str ();
+    push.indices = { { TPS_DTYPE_INT64, 1, { task_.num_embeddings } }, ids.data () };
+    push.values = { { TPS_DTYPE_FLOAT32, 2, { task_.num_embeddings, task_.dim } }, rows.data () };
+    push.is_assignment = TRUE;
+    ASSERT_TRUE (tps_table_store_push_and_wait (table_store, &push, nullptr));
+  }
+
   TpsTrainPlan *
   make_plan ()
   {
@@ -252,7 +296,7 @@ expect_equal_to_pytorch (const std::string &name, const Task &task)
   EXPECT_EQ (fleet.samples, vectors ().ints (name + "/samples")[0]);
   for (guint t = 0; t < task.n_tables; t++)
     {
-      const std::vector<float> &values = fleet.tables.values ("emb" + std::to_string (t));
+      const std::vector<float> values = fleet.values (t);
 
       EXPECT_LT (worst_difference (sample (values.data (), static_cast<int64_t> (values.size ()),
                                            SAMPLE_OF_TABLES),
@@ -315,11 +359,9 @@ TEST (DdpRpcTrainer, AResultOnAnotherDeviceIsRefused)
 
   task.device = "cuda:0";
   Fleet fleet (task);
-  fleet.tables.on_device = { "emb1" };
-  fleet.other_device = tps_device_find ("cuda:1", nullptr);
-  EXPECT_EQ (fleet.run (),
-             "INVALID_ARGUMENT: epoch 0, batch 0: lookup: table emb1: its pooled rows "
-             "are in memory of cuda:1, expected host memory or cuda:0");
+  fleet.tables.device = tps_device_find ("cuda:1", nullptr);
+  EXPECT_EQ (fleet.run (), "INVALID_ARGUMENT: epoch 0, batch 0: lookup: table t0: its pooled rows "
+                           "are in memory of cuda:1, expected host memory or cuda:0");
 }
 
 /* -- failures -- */

@@ -25,7 +25,7 @@ create_tables (TpsTableStore *store, gint64 rows, const std::vector<gsize> &dims
     }
 }
 
-const TpsTableClientOps StoreClient::ops = { lookup_bags, apply_bags, cancel, nullptr };
+const TpsTableClientOps StoreClient::ops = { lookup_bags, apply_bags, cancel, cancel };
 
 StoreClient::StoreClient (TpsTableStore *store, Mode mode) : store_ (store), mode_ (mode)
 {
@@ -46,6 +46,42 @@ StoreClient::release_push ()
 
   held_.pop_front ();
   push ();
+}
+
+void
+StoreClient::wait_for_calls (gsize n)
+{
+  std::unique_lock<std::mutex> lock (calling_);
+
+  called_.wait (lock, [&] { return n_calls_ >= n; });
+}
+
+static void
+abort_call (const std::function<void (const GError *)> &fail)
+{
+  g_autoptr (GError) error = g_error_new_literal (TPS_ERROR, TPS_ERROR_ABORTED, "cancelled");
+
+  fail (error);
+}
+
+/* Counts a call. Returns false if `fail` has ended it, or will end it. */
+bool
+StoreClient::begin (const Fail &fail)
+{
+  {
+    std::lock_guard<std::mutex> lock (calling_);
+
+    called_.notify_all ();
+    if (n_calls_++ < first_held)
+      return true;
+    if (!is_cancelled_)
+      {
+        fail_held_ = fail;
+        return false;
+      }
+  }
+  abort_call (fail);
+  return false;
 }
 
 static void
@@ -82,6 +118,8 @@ StoreClient::lookup_bags (TpsTableClient *client, const TpsBagQuery *queries, gu
       tps_tensor_clear (&output);
   };
 
+  if (!self->begin ([=] (const GError *error) { done (user_data, nullptr, error); }))
+    return;
   self->lookups.push_back (n_queries);
   for (const TpsBagQuery &query : copy)
     self->n_ids_looked_up += static_cast<gsize> (query.indices.shape.dims[0]);
@@ -96,6 +134,9 @@ StoreClient::apply_bags (TpsTableClient *client, const TpsBagGradient *gradients
                          gint64, TpsTablesApplied done, gpointer user_data)
 {
   StoreClient *self = reinterpret_cast<Client *> (client)->self;
+
+  if (!self->begin ([=] (const GError *error) { done (user_data, error); }))
+    return;
   std::vector<TpsBagGradient> copy (gradients, gradients + n_gradients);
   gsize number = self->n_begun_++;
   auto run = [=] {
@@ -136,6 +177,15 @@ StoreClient::cancel (TpsTableClient *client)
 
   while (!self->held_.empty ())
     self->release_push ();
+  Fail fail;
+  {
+    std::lock_guard<std::mutex> lock (self->calling_);
+
+    self->is_cancelled_ = true;
+    fail.swap (self->fail_held_);
+  }
+  if (fail)
+    abort_call (fail);
 }
 
 }

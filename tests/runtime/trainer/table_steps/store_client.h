@@ -46,6 +46,9 @@ public:
   }
   /* Applies the oldest held push. */
   void release_push ();
+  void wait_for_calls (gsize n);
+
+  gsize first_held = G_MAXSIZE; /* calls from this number on stay open until they are cancelled */
 
   std::function<void ()> before_push; /* if set, runs at the start of each push in THREADS */
   TpsDevice *device = nullptr;        /* if set, results lie in its memory, with undefined values */
@@ -68,6 +71,9 @@ private:
                           gpointer user_data);
   static void cancel (TpsTableClient *client);
 
+  using Fail = std::function<void (const GError *)>;
+  bool begin (const Fail &fail);
+
   Client client_;
   TpsTableStore *store_;
   Mode mode_;
@@ -76,6 +82,11 @@ private:
   std::mutex pushing_; /* guards n_applied_ */
   std::condition_variable applied_;
   gsize n_begun_ = 0, n_applied_ = 0;
+  std::mutex calling_; /* guards the following members */
+  std::condition_variable called_;
+  gsize n_calls_ = 0;
+  bool is_cancelled_ = false;
+  Fail fail_held_; /* ends the open call */
 };
 
 }
