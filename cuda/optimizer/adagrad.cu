@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The formula is in runtime/device/cpu/optimizer/adagrad.c. The kernel is memory-bound: 20 bytes
+/* The formula is in runtime/device/cpu/optimizer/optimizer.c. The kernel is memory-bound: 20 bytes
  * per value. */
 
 #include "cuda/kernels/update_rows.cuh"

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The formula and the order of the squares are in runtime/device/cpu/optimizer/rowwise_adagrad.c.
+/* The formula and the order of the squares are in runtime/device/cpu/optimizer/optimizer.c.
  *
  * A team has 16 partial sums. Each of its threads holds V neighbouring sums, and thus reads V
  * neighbouring values at once. Every step of the reduction, first in the team and then in a thread,

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The arithmetic of optimizers on the CPU, with one file for each. Every operation rounds once to
- * float, in the order of the formula in its file; factors are rounded to float first. */
+/* The arithmetic of optimizers on the CPU. Every operation rounds once to float, in the order of the
+ * formulas in optimizer.c; factors are rounded to float first. */
 
 #pragma once
 
@@ -15,18 +15,13 @@ typedef struct
   const TpsOptimizerSpec *spec; /* resolved; borrowed */
   gint64 step;                  /* the number of this step, from 1 */
   gfloat learning_rate, momentum, weight_decay, epsilon, beta1, beta2, l1, l2, beta;
-  gfloat correction1, correction2; /* if it counts steps: see adam.c */
+  gfloat correction1, correction2; /* if it counts steps: see ADAM */
 } TpsOptimizerStep;
 
 /* Updates values [dim] and state [tps_optimizer_state_per_row()] by gradient [dim], without overlap
  * and aligned to float. Thread: any; a row: one at a time. */
 typedef void TpsUpdateRow (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient,
                            gfloat *state, gsize dim);
-
-/* One function for each optimizer: tps_cpu_sgd_row, … */
-#define TPS_CPU_OPTIMIZER_ROW(NAME, name, number) TpsUpdateRow tps_cpu_##name##_row;
-TPS_OPTIMIZERS (TPS_CPU_OPTIMIZER_ROW)
-#undef TPS_CPU_OPTIMIZER_ROW
 
 /* Prepares step `number` (from 1). `step` borrows `spec`, which must be resolved. */
 void tps_cpu_optimizer_step_init (TpsOptimizerStep *step, const TpsOptimizerSpec *spec,
