@@ -64,7 +64,7 @@ typedef struct
 typedef enum
 {
   IDS_NONE,
-  IDS_SPREAD,  /* each of n_elems / dim / n_copies ids occurs n_copies times */
+  IDS_SPREAD,  /* each of n_elems / dim ids occurs once */
   IDS_ZIPF,    /* ids of n_elems / dim rows with a Zipf distribution, permuted */
   IDS_CLASSES, /* classes below `dim` */
 } Ids;
@@ -74,9 +74,8 @@ typedef struct Case Case;
 struct Case
 {
   const gchar *name;
-  gsize dim;      /* floats of a row */
-  gsize n_copies; /* occurrences of each id; 0 counts as 1 */
-  gsize bag_rows; /* of lookups and their gradients */
+  gsize dim;                                              /* floats of a row */
+  gsize bag_rows;                                         /* of lookups and their gradients */
   gdouble (*bytes) (const Work *work, const Case *entry); /* minimum number of bytes to move */
   void (*enqueue) (const Work *work, const Case *entry);  /* runs the operation */
   gdouble to_reach;       /* required fraction of the rate of the copy; 0 = none */
@@ -326,35 +325,18 @@ n_found_of (const Work *work, const Case *entry)
 }
 
 static void
-enqueue_backward_rows (const Work *work, const Case *entry)
+sum_bags (const Work *work, const Case *entry, gfloat *sums)
 {
   TpsBags bags = bags_of (work, entry);
 
-  work->ops->embedding_backward_rows (work->stream, &bags, work->b, work->found_ids, work->a,
+  work->ops->embedding_backward_rows (work->stream, &bags, work->b, work->found_ids, sums,
                                       n_found_of (work, entry));
 }
 
 static void
-coalesce (const Work *work, const Case *entry, gfloat *sums)
+enqueue_backward_rows (const Work *work, const Case *entry)
 {
-  work->ops->coalesce_rows (work->stream, TPS_DTYPE_FLOAT32, work->ids,
-                            (gint64) rows_of (work, entry), work->b, rows_of (work, entry),
-                            entry->dim, work->found_ids, sums, n_found_of (work, entry));
-}
-
-static void
-enqueue_coalesce (const Work *work, const Case *entry)
-{
-  coalesce (work, entry, work->a);
-}
-
-/* Counts the input rows and the different output rows, each with its id. */
-static gdouble
-bytes_coalesce (const Work *work, const Case *entry)
-{
-  gdouble row_bytes = (gdouble) entry->dim * sizeof (gfloat) + sizeof (gint64);
-
-  return (gdouble) (rows_of (work, entry) + work->n_different_ids) * row_bytes;
+  sum_bags (work, entry, work->a);
 }
 
 /* Runs the work of a push to a table: adds the gradients of equal ids, and updates the rows. The
@@ -365,7 +347,7 @@ enqueue_push (const Work *work, const Case *entry)
 {
   gfloat *sums = work->state + work->n_elems;
 
-  coalesce (work, entry, sums);
+  sum_bags (work, entry, sums);
   update_rows (work, entry, work->found_ids, sums, n_found_of (work, entry));
 }
 
@@ -443,9 +425,7 @@ static const Case cases[] = {
   SKEWED ("pool of 20, dim 64, zipf", 64, BAGS (BAG_ROWS)),
   ROWS ("pool's gradient, dim 64", 64, .bag_rows = GRADIENT_BAG_ROWS, .bytes = bytes_of_bags,
         .enqueue = enqueue_backward_rows, .finds_ids = TRUE),
-  ROWS ("coalesce 4 to 1, dim 64", 64, .n_copies = 4, .bytes = bytes_coalesce,
-        .enqueue = enqueue_coalesce, .finds_ids = TRUE),
-  SKEWED ("push, dim 64, zipf", 64, .bytes = bytes_push, .enqueue = enqueue_push,
+  SKEWED ("push, dim 64, zipf", 64, .bag_rows = 1, .bytes = bytes_push, .enqueue = enqueue_push,
           .to_reach = PUSH_TARGET, .optimizer = TPS_OPTIMIZER_ROWWISE_ADAGRAD, .finds_ids = TRUE),
   TARGETED ("fill", 4, .enqueue = enqueue_fill),
   HALVES ("cast to float16", 6, TPS_DTYPE_FLOAT16, enqueue_cast),
@@ -548,8 +528,7 @@ make_ids (Work *work, const Case *entry, GError **error)
                                              : i;
 
       /* An odd factor spreads ids over the rows. */
-      ids[i] = (gint64) (id * 0x9e3779b1u
-                         % (entry->ids == IDS_CLASSES ? entry->dim : n / MAX (entry->n_copies, 1)));
+      ids[i] = (gint64) (id * 0x9e3779b1u % (entry->ids == IDS_CLASSES ? entry->dim : n));
       work->n_different_ids += is_there[ids[i]] == 0;
       is_there[ids[i]] = 1;
     }

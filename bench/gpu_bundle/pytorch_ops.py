@@ -56,9 +56,9 @@ class Work:
         self.a = torch.rand(n_elems, device="cuda", generator=self.generator) + 0.001
         self.b = torch.rand(n_elems, device="cuda", generator=self.generator) + 0.001
 
-    def ids(self, dim, n, n_copies=1):
+    def ids(self, dim, n):
         ids = torch.arange(n, device="cuda", dtype=torch.int64)
-        return ids * 0x9E3779B1 % (self.n_elems // dim // n_copies)
+        return ids * 0x9E3779B1 % (self.n_elems // dim)
 
     def zipf_ids(self, dim, n):
         """The inverse of the integral of the density, while device_ops draws from its sum."""
@@ -210,16 +210,6 @@ def pool_gradient(dim):
     return make
 
 
-def coalesce(dim, n_copies):
-    def make(work):
-        _, values = work.rows(dim)
-        ids = work.ids(dim, len(values), n_copies).view(1, -1)
-        n_bytes = (len(values) + len(values) // n_copies) * (dim * 4 + 8)
-        return lambda: torch.sparse_coo_tensor(ids, values, values.shape).coalesce(), n_bytes
-
-    return make
-
-
 def relu_gradient(work):
     output = work.b * 2
     return lambda: torch.ops.aten.threshold_backward(work.b, output, 0), 12 * work.n_elems
@@ -271,7 +261,6 @@ CASES = [
     ("pool of 20, dim 128", pool(128)),
     ("pool of 20, dim 64, zipf", pool(64, is_zipf=True)),
     ("pool's gradient, dim 64", pool_gradient(64)),
-    ("coalesce 4 to 1, dim 64", coalesce(64, 4)),
     ("push, dim 64, zipf", push_zipf(64)),
     ("fill", elements(4, lambda work: work.a.fill_(1.5))),
     ("cast to float16", halves("float16", 6, lambda work, values: values.copy_(work.b))),

@@ -82,13 +82,6 @@ TPS_CUDA_SLOT (embedding_backward,
                (const TpsBags *bags, const gfloat *output_gradient, gfloat *table_gradient),
                (bags, output_gradient, table_gradient))
 
-/* -- rows of equal id -- */
-
-TPS_CUDA_SLOT (coalesce_rows,
-               (TpsDType dtype, const gint64 *indices, gint64 bound, gconstpointer values,
-                gsize n_rows, gsize dim, gint64 *unique_indices, gpointer sums, gint64 *n_unique),
-               (dtype, indices, bound, values, n_rows, dim, unique_indices, sums, n_unique))
-
 TPS_CUDA_SLOT (embedding_backward_rows,
                (const TpsBags *bags, const gfloat *output_gradient, gint64 *unique_indices,
                 gfloat *row_gradients, gint64 *n_unique),
@@ -144,7 +137,6 @@ const TpsDeviceOps tps_cuda_ops = {
   .scale = cuda_scale,
   .scale_accumulate = cuda_scale_accumulate,
   .divide = cuda_divide,
-  .coalesce_rows = cuda_coalesce_rows,
   .embedding_pool = cuda_embedding_pool,
   .embedding_backward = cuda_embedding_backward,
   .embedding_backward_rows = cuda_embedding_backward_rows,

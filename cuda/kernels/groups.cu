@@ -197,7 +197,7 @@ group (cudaStream_t stream, const GroupRequest &request, int n_bits, Scratch *sc
 cudaError_t
 group_ids (cudaStream_t stream, const GroupRequest &request, Scratch *scratch, Groups *groups)
 {
-  int n_bits = request.bound > 0 ? tps_cuda_geometry_id_bits (request.bound) : 64;
+  int n_bits = tps_cuda_geometry_id_bits (request.bound);
 
   if (request.n_ids > kMaxIds || (request.bags != nullptr && request.bags->n_bags > G_MAXUINT32))
     return cudaErrorInvalidValue;

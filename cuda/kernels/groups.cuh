@@ -18,7 +18,7 @@ struct GroupRequest
 {
   const gint64 *ids; /* [n_ids], the keys */
   gsize n_ids;       /* > 0 */
-  gint64 bound;      /* ids are in [0, bound); 0 means any id that is not negative */
+  gint64 bound;      /* ids are in [0, bound) */
   /* The bags whose positions are grouped and numbered, at most 2^32 - 1; NULL: bags have no
    * numbers. */
   const TpsBags *bags;

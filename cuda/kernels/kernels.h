@@ -38,11 +38,6 @@ cudaError_t tps_cuda_scale_accumulate (cudaStream_t stream, TpsDType dtype, gpoi
 cudaError_t tps_cuda_divide (cudaStream_t stream, TpsDType dtype, gpointer average,
                              gconstpointer sum, gdouble divisor, gsize n_elems);
 
-/* Takes scratch memory. Errors: also cudaErrorInvalidValue (2^32 - 1 rows or more). */
-cudaError_t tps_cuda_coalesce_rows (cudaStream_t stream, TpsDType dtype, const gint64 *indices,
-                                    gint64 bound, gconstpointer values, gsize n_rows, gsize dim,
-                                    gint64 *unique_indices, gpointer sums, gint64 *n_unique);
-
 cudaError_t tps_cuda_embedding_pool (cudaStream_t stream, const TpsBags *bags, TpsDType dtype,
                                      gconstpointer table, gfloat *output);
 /* Take scratch memory. Errors: also cudaErrorInvalidValue (2^32 - 1 indices or more). */

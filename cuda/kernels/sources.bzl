@@ -3,7 +3,6 @@
 BODIES = [
     "accumulate",
     "cast",
-    "coalesce",
     "divide",
     "embedding_backward",
     "embedding_pool",

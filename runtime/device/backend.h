@@ -203,16 +203,6 @@ typedef struct
   void (*divide) (TpsStream *stream, TpsDType dtype, gpointer average, gconstpointer sum,
                   gdouble divisor, gsize n_elems);
 
-  /* Combines rows of equal id: ids in ascending order without duplicates, and for each the sum of
-   * its rows of `values` [n_rows, dim], in input order, as a tree, in the sum's type. `indices`
-   * [n_rows] must be in [0, bound); a `bound` of 0 permits all ids >= 0, but makes devices sort
-   * more bits. `unique_indices` and `sums` must have room for n_rows rows or, if less, for a
-   * `bound` > 0; the first *n_unique are written. *n_unique must lie in memory that the device can
-   * write; see tps_device_read_count(). */
-  void (*coalesce_rows) (TpsStream *stream, TpsDType dtype, const gint64 *indices, gint64 bound,
-                         gconstpointer values, gsize n_rows, gsize dim, gint64 *unique_indices,
-                         gpointer sums, gint64 *n_unique);
-
   /* output [n_bags, dim] = the sum or mean (sum / count) of the rows of `table` in each bag, in the
    * given order. The table is FLOAT32, FLOAT16 or BFLOAT16 and converted to FLOAT32 first. */
   void (*embedding_pool) (TpsStream *stream, const TpsBags *bags, TpsDType dtype,
@@ -222,9 +212,10 @@ typedef struct
   void (*embedding_backward) (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
                               gfloat *table_gradient);
   /* As embedding_backward, but returns rows: ascending unique ids [capacity], each with the sum of
-   * its contributions without the leading 0; capacity must be at least min (rows, n_indices).
-   * *n_unique is as for coalesce_rows, and can be passed to update_rows (`n_used`), so that a step
-   * of a table need not wait for the number. */
+   * its contributions without the leading 0; capacity must be at least min (rows, n_indices). The
+   * first *n_unique are written. *n_unique must lie in memory that the device can write; see
+   * tps_device_read_count(). It can be passed to update_rows (`n_used`), so that a step of a table
+   * need not wait for the number. */
   void (*embedding_backward_rows) (TpsStream *stream, const TpsBags *bags,
                                    const gfloat *output_gradient, gint64 *unique_indices,
                                    gfloat *row_gradients, gint64 *n_unique);
@@ -257,7 +248,7 @@ struct TpsEvent
 };
 
 /* Waits for the work of `stream`, and returns a number that this work has written to device memory,
- * such as *n_unique of coalesce_rows. Returns 0 if the stream has failed. Blocks. */
+ * such as *n_unique of embedding_backward_rows. Returns 0 if the stream has failed. Blocks. */
 static inline gsize
 tps_device_read_count (TpsStream *stream, const gint64 *count)
 {

@@ -1,8 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tests operations on rows by id: coalescing, and embedding bags forward and backward. Results are
- * compared bit by bit. If additions may have any order, results must be within 1e-5 of the sum of
- * the magnitudes. */
+/* Tests embedding bags forward and backward. Results are compared bit by bit. If additions may have
+ * any order, results must be within 1e-5 of the sum of the magnitudes. */
 
 #include <algorithm>
 #include <cmath>
@@ -34,14 +33,32 @@ protected:
       }
     return bags;
   }
-  // Coalesces rows with random values. The ids are in [0, n_ids), and each of them must occur.
+  // Adds the rows of equal id, in the way of a push: each row is the gradient of a bag of its own.
+  void
+  add_equal_ids (const DeviceArray<int64_t> &indices, size_t n, int64_t n_ids, size_t dim,
+                 const DeviceArray<float> &rows, DeviceArray<int64_t> *unique,
+                 DeviceArray<float> *sums, size_t *n_unique)
+  {
+    DeviceArray<int64_t> counted (stream, 1);
+    TpsBags bags {};
+
+    bags.rows = n_ids;
+    bags.dim = (int64_t) dim;
+    bags.indices = indices.data ();
+    bags.n_indices = bags.n_bags = n;
+    bags.pooling = TPS_POOLING_SUM;
+    ops->embedding_backward_rows (stream, &bags, rows.data (), unique->data (), sums->data (),
+                                  counted.data ());
+    *n_unique = tps_device_read_count (stream, counted.data ());
+  }
+  // Adds rows with random values. The ids are in [0, n_ids), and each of them must occur.
   void
   expect_tree_sums (const std::vector<int64_t> &ids, size_t n_ids, size_t dim)
   {
     std::vector<float> values = random_floats (ids.size () * dim), wanted (n_ids * dim);
     DeviceArray<int64_t> indices (stream, ids), unique (stream, ids.size ());
     DeviceArray<float> rows (stream, values), sums (stream, ids.size () * dim);
-    DeviceArray<int64_t> n_unique (stream, 1);
+    size_t n_unique;
 
     for (size_t d = 0; d < dim; d++)
       {
@@ -52,9 +69,8 @@ protected:
         for (size_t id = 0; id < n_ids; id++)
           wanted[id * dim + d] = reference::tree_sum (terms[id]);
       }
-    ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, indices.data (), 0, rows.data (), ids.size (),
-                        dim, unique.data (), sums.data (), n_unique.data ());
-    ASSERT_EQ (tps_device_read_count (stream, n_unique.data ()), n_ids);
+    add_equal_ids (indices, ids.size (), (int64_t) n_ids, dim, rows, &unique, &sums, &n_unique);
+    ASSERT_EQ (n_unique, n_ids);
     std::vector<float> got = sums.read ();
     got.resize (wanted.size ());
     EXPECT_TRUE (same_bits (got, wanted)) << n_ids << " ids, dim " << dim;
@@ -100,7 +116,7 @@ private:
   DeviceArray<float> weights_;
 };
 
-TEST_P (Rows, CoalesceAddsEqualIdsInTheirOrder)
+TEST_P (Rows, GradientsOfEqualIdsAreAddedInTheirOrder)
 {
   for (int round = 0; round < 300; round++)
     {
@@ -131,15 +147,11 @@ TEST_P (Rows, CoalesceAddsEqualIdsInTheirOrder)
           for (const std::vector<float> &column : columns)
             wanted[id].push_back (reference::tree_sum (column));
         }
-      /* A bound also limits the number of results. */
-      int64_t said = round % 2 == 0 ? bound : 0;
-      size_t n_most = said > 0 ? std::min (n, (size_t) said) : n;
+      size_t n_most = std::min (n, (size_t) bound), n_unique;
       DeviceArray<int64_t> indices (stream, ids), unique (stream, n_most);
       DeviceArray<float> rows (stream, values), sums (stream, n_most * dim);
-      DeviceArray<int64_t> n_unique (stream, 1);
-      ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, indices.data (), said, rows.data (), n, dim,
-                          unique.data (), sums.data (), n_unique.data ());
-      ASSERT_EQ (tps_device_read_count (stream, n_unique.data ()), wanted.size ());
+      add_equal_ids (indices, n, bound, dim, rows, &unique, &sums, &n_unique);
+      ASSERT_EQ (n_unique, wanted.size ());
       std::vector<int64_t> got_ids = unique.read ();
       std::vector<float> got = sums.read ();
       size_t u = 0;
@@ -152,27 +164,6 @@ TEST_P (Rows, CoalesceAddsEqualIdsInTheirOrder)
           u++;
         }
     }
-}
-
-TEST_P (Rows, CoalesceAddsHalvesInFloatAndDoublesInDouble)
-{
-  std::vector<int64_t> ids = { 9, 2, 9, 9 };
-  std::vector<uint16_t> halves = { 0x3c00, 0x4000, 0x1000, 0x1000 }; /* 1, 2, 2^-11, 2^-11 */
-  std::vector<double> doubles = { 1, 2, 0x1p-50, 0x1p-50 };
-  DeviceArray<int64_t> indices (stream, ids), unique (stream, 4);
-  DeviceArray<uint16_t> half_rows (stream, halves);
-  DeviceArray<double> double_rows (stream, doubles), double_sums (stream, 4);
-  DeviceArray<float> sums (stream, 4);
-  DeviceArray<int64_t> n_unique (stream, 1);
-
-  ops->coalesce_rows (stream, TPS_DTYPE_FLOAT16, indices.data (), 10, half_rows.data (), 4, 1,
-                      unique.data (), sums.data (), n_unique.data ());
-  ASSERT_EQ (tps_device_read_count (stream, n_unique.data ()), 2u);
-  EXPECT_EQ (sums.read ()[0], 2);
-  EXPECT_EQ (sums.read ()[1], 1 + 0x1p-10f);
-  ops->coalesce_rows (stream, TPS_DTYPE_FLOAT64, indices.data (), 0, double_rows.data (), 4, 1,
-                      unique.data (), double_sums.data (), n_unique.data ());
-  EXPECT_EQ (double_sums.read ()[1], 1 + 0x1p-49);
 }
 
 TEST_P (Rows, PoolingAndItsGradientMatchTheReference)

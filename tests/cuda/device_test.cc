@@ -87,11 +87,27 @@ protected:
     device->ops->accumulate (which, TPS_DTYPE_FLOAT32, sum, gradient, 2);
     n_added += sum[1] == 6;
   }
+  // Adds the rows of two ids, in scratch memory.
+  void
+  sum_rows ()
+  {
+    gint64 ids[3] = { 5, 5, 1 }, unique[3];
+    float rows[3] = { 1, 2, 3 }, sums[3];
+    TpsBags bags {};
+
+    bags.rows = 6;
+    bags.dim = 1;
+    bags.indices = ids;
+    bags.n_indices = bags.n_bags = 3;
+    bags.pooling = TPS_POOLING_SUM;
+    device->ops->embedding_backward_rows (stream, &bags, rows, unique, sums, &n_found);
+  }
 
   TpsDevice *device;
   TpsStream *stream;
   GError *error = nullptr;
   int n_added = 0;
+  gint64 n_found = 9; /* by sum_rows() */
 };
 
 TEST_F (Device, ARefusedCallMakesTheStreamBadAndNoOther)
@@ -160,18 +176,13 @@ TEST_F (Device, WithoutMemoryTheRequestFailsAndTheDeviceLives)
 
 TEST_F (Device, WithoutScratchMemoryTheStreamIsBadAndCountsAreZero)
 {
-  gint64 ids[3] = { 5, 5, 1 }, unique[3];
-  float rows[3] = { 1, 2, 3 }, sums[3];
-  gint64 n_unique = 9;
-
   fake_cuda_fail_for ("cudaMallocAsync", cudaErrorMemoryAllocation, 2);
-  device->ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, ids, 0, rows, 3, 1, unique, sums,
-                              &n_unique);
+  sum_rows ();
   EXPECT_FALSE (device->ops->stream_check (stream, &error));
-  EXPECT_THAT (error->message, HasSubstr ("coalesce_rows"));
+  EXPECT_THAT (error->message, HasSubstr ("embedding_backward_rows"));
   g_clear_error (&error);
-  EXPECT_EQ (tps_device_read_count (stream, &n_unique), 0u);
-  EXPECT_THAT (failure_of (stream), HasSubstr ("coalesce_rows"));
+  EXPECT_EQ (tps_device_read_count (stream, &n_found), 0u);
+  EXPECT_THAT (failure_of (stream), HasSubstr ("embedding_backward_rows"));
 }
 
 TEST_F (Device, AnEventPassesTheFailureOfItsStreamToItsWaiters)
@@ -237,10 +248,6 @@ TEST_F (Device, EveryEntryMakesItsDeviceTheCurrentOne)
 TEST_F (Device, MemoryThatThePoolKeepsIsGivenBackBeforeAnAllocationFails)
 {
   guint8 handle[TPS_EXPORT_HANDLE_BYTES];
-  gint64 ids[3] = { 5, 5, 1 }, unique[3];
-  float rows[3] = { 1, 2, 3 }, sums[3];
-  gint64 n_unique = 9;
-
   fake_cuda_fail ("cudaMallocAsync", cudaErrorMemoryAllocation, false);
   g_autoptr (TpsBuffer) buffer = device->ops->alloc (device, 8, &error);
   EXPECT_NE (buffer, nullptr);
@@ -250,10 +257,9 @@ TEST_F (Device, MemoryThatThePoolKeepsIsGivenBackBeforeAnAllocationFails)
   EXPECT_NE (exported, nullptr);
   EXPECT_EQ (fake_cuda_count_calls ("cudaMemPoolTrimTo"), 2);
   fake_cuda_fail ("cudaMallocAsync", cudaErrorMemoryAllocation, false);
-  device->ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, ids, 0, rows, 3, 1, unique, sums,
-                              &n_unique);
+  sum_rows ();
   EXPECT_EQ (fake_cuda_count_calls ("cudaMemPoolTrimTo"), 3);
-  EXPECT_EQ (n_unique, 2);
+  EXPECT_EQ (n_found, 2);
   EXPECT_TRUE (device->ops->stream_check (stream, nullptr));
   EXPECT_EQ (failure_of (stream), "");
 }
@@ -268,13 +274,8 @@ TEST_F (Device, ThePoolKeepsAPartOfTheMemoryAndMakesNoStreamWait)
 
 TEST_F (Device, AFailedFreeFailsNoLaterOperation)
 {
-  gint64 ids[3] = { 5, 5, 1 }, unique[3];
-  float rows[3] = { 1, 2, 3 }, sums[3];
-  gint64 n_unique = 9;
-
   fake_cuda_fail ("cudaFreeAsync", cudaErrorInvalidValue, false);
-  device->ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, ids, 0, rows, 3, 1, unique, sums,
-                              &n_unique);
+  sum_rows ();
   EXPECT_EQ (cudaGetLastError (), cudaSuccess);
   EXPECT_EQ (failure_of (stream), "");
 }

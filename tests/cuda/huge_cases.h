@@ -126,44 +126,6 @@ run_sums (Memory *memory, gsize n, int *n_wrong)
 }
 
 inline Need
-need_of_coalesce (gsize n)
-{
-  return { grouping_bytes (n, 0, sizeof (gfloat)) + (kTableRows + 1) * sizeof (gint64)
-               + kTableRows * sizeof (gfloat),
-           n * (sizeof (gint64) + sizeof (guint16)) };
-}
-
-/* The first half of the ids is 9, the second half is 3, and all rows are 1. The sum of an id is its
- * count, with the rounding of the tree. Each count is slightly more than 2^30, and rounding drops
- * the excess. */
-inline cudaError_t
-run_coalesce (Memory *memory, gsize n, int *n_wrong)
-{
-  gsize n_nine = n / 2 + 5;
-  gint64 *ids = memory->input<gint64> (n), *unique = memory->output<gint64> (kTableRows);
-  gint64 *n_unique = memory->output<gint64> (1);
-  guint16 *rows = memory->input<guint16> (n);
-  gfloat *sums = memory->output<gfloat> (kTableRows);
-  gint64 counted = -1, found[2] = { -1, -1 };
-  gfloat got[2] = { -1, -1 };
-  Steps steps (*memory);
-
-  steps.fill (TPS_DTYPE_INT64, ids, 9, n_nine)
-      .fill (TPS_DTYPE_INT64, ids + n_nine, 3, n - n_nine)
-      .fill (TPS_DTYPE_BFLOAT16, rows, 1, n)
-      .then ([=] {
-        return tps_cuda_coalesce_rows (nullptr, TPS_DTYPE_BFLOAT16, ids, kTableRows, rows, n, 1,
-                                       unique, sums, n_unique);
-      })
-      .read (&counted, n_unique, 1)
-      .read (found, unique, 2)
-      .read (got, sums, 2);
-  *n_wrong = counted != 2 || found[0] != 3 || found[1] != 9 || got[0] != (gfloat) (n - n_nine)
-             || got[1] != (gfloat) n_nine;
-  return steps.code;
-}
-
-inline Need
 need_of_bags (gsize n)
 {
   return { grouping_bytes (n, 1, sizeof (gfloat)) + n / kBagRows * sizeof (gfloat)
@@ -209,7 +171,6 @@ run_bags (Memory *memory, gsize n, int *n_wrong)
 constexpr Case kCases[] = {
   { "sum", kTwo31 + 17, need_of_sums, run_sums },
   { "sum", 2 * kTwo31 + 17, need_of_sums, run_sums },
-  { "coalesce", kTwo31 + kBagRows, need_of_coalesce, run_coalesce },
   { "bags", kTwo31 + kBagRows, need_of_bags, run_bags },
 };
 

@@ -170,15 +170,6 @@ cpu_divide (TpsStream *stream, TpsDType dtype, gpointer average, gconstpointer s
 }
 
 static void
-cpu_coalesce_rows (TpsStream *stream, TpsDType dtype, const gint64 *indices,
-                   G_GNUC_UNUSED gint64 bound, gconstpointer values, gsize n_rows, gsize dim,
-                   gint64 *unique_indices, gpointer sums, gint64 *n_unique)
-{
-  *n_unique = (gint64) tps_cpu_coalesce_rows (dtype, indices, values, n_rows, dim, unique_indices,
-                                              sums);
-}
-
-static void
 cpu_embedding_pool (TpsStream *stream, const TpsBags *bags, TpsDType dtype, gconstpointer table,
                     gfloat *output)
 {
@@ -269,7 +260,6 @@ static const TpsDeviceOps cpu_ops = {
   .scale = cpu_scale,
   .scale_accumulate = cpu_scale_accumulate,
   .divide = cpu_divide,
-  .coalesce_rows = cpu_coalesce_rows,
   .embedding_pool = cpu_embedding_pool,
   .embedding_backward = cpu_embedding_backward,
   .embedding_backward_rows = cpu_embedding_backward_rows,

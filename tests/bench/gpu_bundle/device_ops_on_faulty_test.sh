@@ -21,7 +21,7 @@ n=$(sed 1d <<<"$table" | wc -l)
 table=$("$program" --device=cuda:0 --smoke --rounds=1 --skip="$n")
 expect 'the operations after it run in another process' \
   grep -q '^row-wise adagrad, dim 64 .* 0$' <(sed -n 2p <<<"$table")
-for name in adagrad 'coalesce 4 to 1, dim 64' 'cross-entropy with loss'; do
+for name in adagrad "pool's gradient, dim 64" 'cross-entropy with loss'; do
   expect "a wrong state, id or loss of many is seen: $name" \
     grep -q "^$name  .* 1$" <("$program" --device=cuda:0 --smoke --rounds=1 --only="$name")
 done

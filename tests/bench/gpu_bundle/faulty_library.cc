@@ -37,12 +37,10 @@ spoil_state (TpsStream *stream, const TpsOptimizerSpec *spec, gint64 step,
 }
 
 static void
-spoil_ids (TpsStream *stream, TpsDType dtype, const gint64 *indices, gint64 bound,
-           gconstpointer values, gsize n_rows, gsize dim, gint64 *unique, gpointer sums,
-           gint64 *n_unique)
+spoil_ids (TpsStream *stream, const TpsBags *bags, const gfloat *gradient, gint64 *unique,
+           gfloat *sums, gint64 *n_unique)
 {
-  fake_ops->coalesce_rows (stream, dtype, indices, bound, values, n_rows, dim, unique, sums,
-                           n_unique);
+  fake_ops->embedding_backward_rows (stream, bags, gradient, unique, sums, n_unique);
   fake_ops->fill (stream, TPS_DTYPE_INT64, unique + 1, 0, 1);
 }
 
@@ -69,7 +67,7 @@ open_library (GPtrArray *devices, GString *words, GError **)
   ops.accumulate = accumulate_most;
   dense.sgd = lose_device;
   ops.update_rows = spoil_state;
-  ops.coalesce_rows = spoil_ids;
+  ops.embedding_backward_rows = spoil_ids;
   dense.cross_entropy = spoil_loss;
   device->ops = &ops;
   device->dense = &dense;

@@ -130,24 +130,6 @@ divide (TpsStream *stream, TpsDType dtype, gpointer average, gconstpointer sum, 
 
 /* -- rows -- */
 
-void
-coalesce_rows (TpsStream *stream, TpsDType dtype, const gint64 *indices, gint64 bound,
-               gconstpointer values, gsize n_rows, gsize dim, gint64 *unique_indices, gpointer sums,
-               gint64 *n_unique)
-{
-  Call call (stream, "coalesce_rows");
-  gsize n_found = bound > 0 ? MIN (n_rows, static_cast<gsize> (bound)) : n_rows;
-  const gint64 *ids = call.at (indices, n_rows);
-  gconstpointer rows = call.bytes_at (values, bytes_of (dtype, n_rows * dim));
-  gint64 *unique = call.at (unique_indices, n_found);
-  gpointer to = call.bytes_at (sums, sum_bytes_of (dtype, n_found * dim));
-  gint64 *n = call.at (n_unique, 1);
-
-  call.enqueue ([=] (auto *cpu, auto *s) {
-    cpu->coalesce_rows (s, dtype, ids, bound, rows, n_rows, dim, unique, to, n);
-  });
-}
-
 TpsBags
 find_bags (Call *call, const TpsBags *bags)
 {
@@ -375,7 +357,6 @@ fill_operations (TpsDeviceOps *ops)
   ops->scale = scale;
   ops->scale_accumulate = scale_accumulate;
   ops->divide = divide;
-  ops->coalesce_rows = coalesce_rows;
   ops->embedding_pool = embedding_pool;
   ops->embedding_backward = embedding_backward;
   ops->embedding_backward_rows = embedding_backward_rows;

@@ -11,13 +11,13 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "runtime/device/cpu/kernels/rows.h"
 #include "tests/oracle/vectors.h"
 
 namespace {
@@ -74,21 +74,21 @@ take_step (Table *table, size_t number, bool is_dense)
 {
   const oracle::Tensor &indices = vectors ().get ("optimizer/indices");
   size_t n = indices.dims[1], n_rows = table->values.size () / table->dim;
-  std::vector<int64_t> unique (n);
-  Floats sums (n * table->dim), dense (table->values.size ());
-  size_t n_unique = tps_cpu_coalesce_rows (
-      TPS_DTYPE_FLOAT32, &indices.ints[number * n],
-      &vectors ().floats ("optimizer/gradients")[number * n * table->dim], n, table->dim,
-      unique.data (), sums.data ());
+  const float *gradients = &vectors ().floats ("optimizer/gradients")[number * n * table->dim];
+  std::map<size_t, Floats> sums;
 
-  table->begin_step ();
-  for (size_t u = 0; u < n_unique; u++)
-    if (is_dense)
-      std::copy_n (&sums[u * table->dim], table->dim, &dense[unique[u] * table->dim]);
-    else
-      table->update (unique[u], &sums[u * table->dim]);
   for (size_t row = 0; is_dense && row < n_rows; row++)
-    table->update (row, &dense[row * table->dim]);
+    sums[row].resize (table->dim);
+  for (size_t i = 0; i < n * table->dim; i++)
+    {
+      Floats &sum = sums[indices.ints[number * n + i / table->dim]];
+
+      sum.resize (table->dim);
+      sum[i % table->dim] += gradients[i];
+    }
+  table->begin_step ();
+  for (const auto &[row, sum] : sums)
+    table->update (row, sum.data ());
 }
 
 void

@@ -15,15 +15,6 @@ typedef struct
   gsize position;
 } Entry;
 
-gboolean
-tps_cpu_ids_are_ascending (const gint64 *ids, gsize n_ids)
-{
-  for (gsize i = 1; i < n_ids; i++)
-    if (ids[i] <= ids[i - 1])
-      return FALSE;
-  return TRUE;
-}
-
 static guint
 digit_of (gint64 id, guint shift)
 {

@@ -26,7 +26,4 @@ void tps_cpu_groups_init (TpsCpuGroups *groups, gpointer memory, const gint64 *i
 TpsCpuGroups *tps_cpu_groups_new (const gint64 *ids, gsize n_ids);
 void tps_cpu_groups_free (TpsCpuGroups *groups);
 
-/* Returns TRUE if the ids are already ascending and unique. */
-gboolean tps_cpu_ids_are_ascending (const gint64 *ids, gsize n_ids);
-
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsCpuGroups, tps_cpu_groups_free)

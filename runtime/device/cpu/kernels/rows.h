@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Operations on rows selected by id, below the backend table: coalescing, embedding bags, and sums
- * of bags. Scratch memory comes from the default pool. Thread: any. */
+/* Operations on rows selected by id, below the backend table: embedding bags, and sums of bags. Scratch memory comes from the default pool. Thread: any. */
 
 #pragma once
 
@@ -22,11 +21,6 @@ tps_bag_start (const TpsBags *bags, gsize bag)
   return bags->offsets != NULL ? (gsize) bags->offsets[bag]
                                : bag * (bags->n_indices / bags->n_bags);
 }
-
-/* Implements the slot coalesce_rows of runtime/device/backend.h, without a bound of the ids.
- * Returns the number of unique ids. */
-gsize tps_cpu_coalesce_rows (TpsDType dtype, const gint64 *indices, gconstpointer values,
-                             gsize n_rows, gsize dim, gint64 *unique_indices, gpointer sums);
 
 /* Implements the slot embedding_pool for a FLOAT32 table. */
 void tps_cpu_embedding_pool (const TpsBags *bags, const gfloat *table, gfloat *output);
