@@ -73,7 +73,9 @@ static void
 import_array (InputDisk *disk)
 {
   static const gchar *const paths[] = { PATH };
-  TpsTableStoreOptions options = { .max_bytes = MAX_TABLE_BYTES };
+  g_autoptr (TpsBudget) budget = tps_budget_new (NULL, "tables", MAX_TABLE_BYTES);
+  TpsBudgets budgets = { .tables = budget };
+  TpsTableStoreOptions options = { .budgets = &budgets };
   g_autoptr (TpsTableStore) store = tps_table_store_new (&options);
   TpsTableImport import = { .disk = &disk->disk, .into = store, .paths = paths, .n_paths = 1 };
   g_auto (TpsTableSpec) spec = { 0 };

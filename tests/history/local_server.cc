@@ -182,7 +182,6 @@ LocalServer::start (std::string *why)
   ordering.workers = workers_;
   tps_durable_init_sequencer (durable_, &ordering);
   sequencer_ = tps_sequencer_new (&ordering);
-  tables.max_bytes = 64 << 20;
   tables.sequencer = sequencer_;
   tables.workers = workers_;
   tables.durability = tps_durable_get_durability (durable_);

@@ -43,10 +43,7 @@ typedef struct
 static TpsTraceEvent table_created = TPS_TRACE_EVENT ("table_created", TPS_TRACE_INFO);
 static TpsTraceEvent table_dropped = TPS_TRACE_EVENT ("table_dropped", TPS_TRACE_INFO);
 
-#define DEFAULT_SHARE 0.8 /* of the host's memory */
-/* Answers and scratch each have a quarter of the default for tables. */
-#define DEFAULT_ANSWERS_PART 4
-#define DEFAULT_SCRATCH_PART 4
+#define DEFAULT_SHARE 0.8                  /* of the host's memory */
 #define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of released memory, kept for reuse; for each pool */
 /* The bytes of one entry of a list: a specification with two names, and a reference. */
 #define LISTED_BYTES (sizeof (TpsTableSpec) + 2 * 288 + sizeof (gpointer))
@@ -398,34 +395,14 @@ tps_table_store_end_import (TpsTableStore *store, const gchar *name, TpsTable *t
 }
 
 static void
-make_own_budgets (TpsTableStore *store, const TpsTableStoreOptions *options)
+make_budgets (TpsTableStore *store, const TpsBudgets *budgets)
 {
-  gsize max_bytes = (gsize) (DEFAULT_SHARE * (gdouble) tps_host_memory_get_total ());
+  gdouble memory = (gdouble) tps_host_memory_get_total ();
 
-  store->budget = tps_budget_new (NULL, "tables",
-                                  options->max_bytes > 0 ? options->max_bytes : max_bytes);
-  tps_budget_set_flag (store->budget, "--max-table-mib");
-  store->answer_budget = tps_budget_new (
-      NULL, "replies",
-      options->max_answer_bytes > 0 ? options->max_answer_bytes : max_bytes / DEFAULT_ANSWERS_PART);
-  store->scratch_budget = tps_budget_new (NULL, "lookups and pushes",
-                                          options->max_scratch_bytes > 0
-                                              ? options->max_scratch_bytes
-                                              : max_bytes / DEFAULT_SCRATCH_PART);
-}
-
-static void
-make_budgets (TpsTableStore *store, const TpsTableStoreOptions *options)
-{
-  const TpsBudgets *budgets = options->budgets;
-
+  store->budget = budgets->tables != NULL
+                      ? tps_budget_ref (budgets->tables)
+                      : tps_budget_new (NULL, "tables", (gsize) (DEFAULT_SHARE * memory));
   store->device_budget = tps_budget_new (NULL, "tables on devices", 0);
-  if (budgets == NULL)
-    {
-      make_own_budgets (store, options);
-      return;
-    }
-  store->budget = tps_budget_ref (budgets->tables);
   store->answer_budget = tps_budget_ref (budgets->replies);
   store->kept_budget = tps_budget_ref (budgets->kept);
   store->scratch_budget = tps_budget_new (budgets->replies, "lookups and pushes", 0);
@@ -437,7 +414,7 @@ tps_table_store_new (const TpsTableStoreOptions *options)
   TpsTableStore *store = g_new0 (TpsTableStore, 1);
   TpsSequencerOptions own = { .workers = options->workers };
 
-  make_budgets (store, options);
+  make_budgets (store, tps_budgets_or_none (options->budgets));
   store->owns_sequencer = options->sequencer == NULL;
   store->sequencer = store->owns_sequencer ? tps_sequencer_new (&own) : options->sequencer;
   if (options->counters != NULL)

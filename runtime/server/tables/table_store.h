@@ -76,22 +76,13 @@ typedef struct TpsTableStore
 
 typedef struct
 {
-  /* Limit of all tables in the host's memory with their state; 0 = 0.8 of
-   * tps_host_memory_get_total(). Tables on a device are limited only by the device's memory. */
-  gsize max_bytes;
-  /* Limit of answers that have not been released, including those of tables on devices; 0 = a
-   * quarter of the default of `max_bytes`. */
-  gsize max_answer_bytes;
-  /* Limit of the temporary space of lookups and pushes that run or wait for their turn; 0 = a
-   * quarter of the default of `max_bytes`. */
-  gsize max_scratch_bytes;
   /* Limit of the rows that the bags of one lookup or push name, each counted as often as it is
    * named; 0 = TPS_TABLE_STORE_ROW_BYTES_OF_CALL. Without this limit, a small message could name
    * the same wide row a hundred thousand times. */
   gsize max_row_bytes_of_call;
-  /* Replaces the first three limits: `tables` is charged for tables in the host's memory, `replies`
-   * for answers until their last reference is released, and for temporary space. References are
-   * taken; NULL = limits of the store's own. */
+  /* `tables` is charged for tables in the host's memory, `replies` for answers until their last
+   * reference is released, and for temporary space. References are taken. NULL = tables may take
+   * 0.8 of tps_host_memory_get_total(). Tables on a device are limited only by its memory. */
   const TpsBudgets *budgets;
   /* Borrowed; NULL = tables have no tenants. A table with a tenant is charged to the tenant's
    * budget, which must be below `budgets->tables`. A table on a device is charged only for its host

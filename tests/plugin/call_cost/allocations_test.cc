@@ -80,7 +80,6 @@ protected:
   {
     TpsTableStoreOptions options = {};
     g_auto (TpsTableSpec) spec = {};
-    options.max_bytes = 1 << 20;
     options.workers = workers_;
     options.pushes.window = 64;
     store_ = tps_table_store_new (&options);

@@ -51,7 +51,6 @@ public:
     ordering.workers = workers;
     tps_durable_init_sequencer (durable, &ordering);
     sequencer = tps_sequencer_new (&ordering);
-    tables.max_bytes = 64 << 20;
     tables.sequencer = sequencer;
     tables.workers = workers;
     tables.max_row_bytes_of_call = max_row_bytes_of_call;

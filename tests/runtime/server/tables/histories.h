@@ -160,7 +160,6 @@ public:
 
     workers = n_workers > 0 ? tps_worker_pool_new ("tables", n_workers) : nullptr;
     sequencer = shared != nullptr ? shared : make_sequencer ();
-    options.max_bytes = 64 << 20;
     options.sequencer = sequencer;
     options.workers = workers;
     options.find_device = find_fake_device;

@@ -97,9 +97,7 @@ TEST (Lookup, PoolsBagsOfAnyLength)
 /* 1024 rows of 256 floats have 1 MiB, a third of the limit. */
 TEST (Lookup, UnreleasedResultsAreBounded)
 {
-  TpsTableStoreOptions options {};
-  options.max_answer_bytes = size_t { 3 } << 20;
-  Store store (options);
+  Store store (0, { 0, size_t { 3 } << 20 });
   std::vector<int64_t> ids (1024, 7);
   int64_t n_ids = static_cast<int64_t> (ids.size ());
   TpsTensorView indices {};

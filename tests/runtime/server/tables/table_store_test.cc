@@ -34,7 +34,7 @@ resident_bytes ()
 TEST (TableStore, TablesOfOneCellAreChargedForTheirOverhead)
 {
   constexpr size_t max_bytes = 8 << 20;
-  Store store (0, max_bytes);
+  Store store (0, { max_bytes });
   [[maybe_unused]] size_t before = resident_bytes ();
   size_t n = 0;
 
@@ -50,7 +50,7 @@ TEST (TableStore, TablesOfOneCellAreChargedForTheirOverhead)
 /* The table is larger than the system can map. No charge may remain. */
 TEST (TableStore, NoMemoryIsAnErrorOfThisRequest)
 {
-  Store store (0, G_MAXSIZE);
+  Store store (0, { G_MAXSIZE });
   std::string said = store.create (Spec ("emb", int64_t { 1 } << 58, 4).zeros ());
 
   EXPECT_EQ (said, "RESOURCE_EXHAUSTED table emb: the system has no memory for "

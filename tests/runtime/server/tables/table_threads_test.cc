@@ -181,7 +181,7 @@ TEST (TableThreadsOnTheHost, OneNameIsMadeOnce)
 
   for (int round = 0; round < 5; round++)
     {
-      Store store (2, 20000 * 16 * 4 * 3 / 2);
+      Store store (2, { 20000 * 16 * 4 * 3 / 2 });
       std::vector<std::thread> threads;
       std::atomic<int> n_ok { 0 };
 

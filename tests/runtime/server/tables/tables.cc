@@ -234,34 +234,38 @@ describe (GError *error)
 /* -- stores -- */
 
 void
-Store::start (unsigned n_workers, TpsTableStoreOptions options)
+Store::start (unsigned n_workers, TpsTableStoreOptions options, const Limits &limits)
 {
+  TpsBudgets budgets {};
+
+  budgets.tables = tps_budget_new (nullptr, "tables", limits.tables);
+  budgets.replies = tps_budget_new (nullptr, "replies", limits.replies);
+  if (options.budgets == nullptr)
+    options.budgets = &budgets;
   workers_ = n_workers > 0 ? tps_worker_pool_new ("tables", n_workers) : nullptr;
   options.workers = workers_;
   store_ = tps_table_store_new (&options);
+  tps_budget_unref (budgets.tables);
+  tps_budget_unref (budgets.replies);
 }
 
-Store::Store (unsigned n_workers, size_t max_bytes)
+Store::Store (unsigned n_workers, const Limits &limits)
 {
-  TpsTableStoreOptions options {};
-
-  options.max_bytes = max_bytes;
-  start (n_workers, options);
+  start (n_workers, {}, limits);
 }
 
 Store::Store (unsigned n_workers, const Devices &devices)
 {
   TpsTableStoreOptions options {};
 
-  options.max_bytes = size_t { 1 } << 30;
   options.find_device = devices.find;
   g_strlcpy (options.place.device, devices.default_name.c_str (), sizeof options.place.device);
-  start (n_workers, options);
+  start (n_workers, options, {});
 }
 
 Store::Store (const TpsTableStoreOptions &options)
 {
-  start (0, options);
+  start (0, options, {});
 }
 
 Store::~Store ()

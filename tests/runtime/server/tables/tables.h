@@ -100,12 +100,19 @@ struct Devices
   std::string default_name = "";
 };
 
+/* The limits of a store's budgets in bytes; 0 = none. Replies include temporary space. */
+struct Limits
+{
+  size_t tables = size_t { 1 } << 30;
+  size_t replies = 0;
+};
+
 /* A table store with its workers. Its calls return errors as text, so that a test can expect
  * them. */
 class Store
 {
 public:
-  explicit Store (unsigned n_workers = 0, size_t max_bytes = size_t { 1 } << 30);
+  explicit Store (unsigned n_workers = 0, const Limits &limits = {});
   Store (unsigned n_workers, const Devices &devices);
   explicit Store (const TpsTableStoreOptions &options);
   ~Store ();
@@ -135,7 +142,7 @@ public:
   }
 
 private:
-  void start (unsigned n_workers, TpsTableStoreOptions options);
+  void start (unsigned n_workers, TpsTableStoreOptions options, const Limits &limits);
 
   TpsWorkerPool *workers_;
   TpsTableStore *store_;

@@ -13,18 +13,7 @@ namespace {
 class TemporarySpace : public ::testing::Test
 {
 protected:
-  static TpsTableStoreOptions
-  options ()
-  {
-    TpsTableStoreOptions options {};
-
-    options.max_bytes = size_t { 6 } << 30;
-    options.max_answer_bytes = size_t { 6 } << 30;
-    options.max_scratch_bytes = size_t { 64 } << 20;
-    return options;
-  }
-
-  Store store { options () };
+  Store store { 0, { size_t { 6 } << 30, size_t { 6 } << 30 } };
 };
 
 } // namespace
@@ -38,8 +27,7 @@ TEST_F (TemporarySpace, ALookupOfAVeryWideRowIsRefused)
 
   ASSERT_EQ (store.create (Spec ("wide", 1, 1 << 29).zeros ().dtype (TPS_DTYPE_FLOAT16)), "");
   said = store.lookup ({ query }, nullptr);
-  EXPECT_EQ (said.find ("RESOURCE_EXHAUSTED queries: the budget of lookups and pushes: "), 0u)
-      << said;
+  EXPECT_EQ (said.find ("RESOURCE_EXHAUSTED queries: the budget of replies: "), 0u) << said;
 }
 
 TEST_F (TemporarySpace, WideRowsThatFitHaveTheBitsOfNarrowOnes)
@@ -99,9 +87,7 @@ TEST (RowBytesOfACall, AreLimited)
 TEST (PushesWithoutRoom, AreRefusedAndChangeNothing)
 {
   constexpr int32_t dim = 1 << 12;
-  TpsTableStoreOptions options {};
-  options.max_scratch_bytes = size_t { 8 } << 20;
-  Store store { options };
+  Store store { 0, { 0, size_t { 8 } << 20 } };
   Query query { "emb", { 0, 1 }, Ids (1 << 10), TPS_POOLING_MEAN };
   std::string before, said;
 
@@ -110,7 +96,6 @@ TEST (PushesWithoutRoom, AreRefusedAndChangeNothing)
   ASSERT_EQ (store.create (Spec ("emb", 2, dim).normal (1)), "");
   before = store.dump ("emb", 2);
   said = store.apply_bags ({ query }, { Floats (size_t { 1 << 10 } * dim, 1.0f) }, dim);
-  EXPECT_EQ (said.find ("RESOURCE_EXHAUSTED gradients: the budget of lookups and pushes: "), 0u)
-      << said;
+  EXPECT_EQ (said.find ("RESOURCE_EXHAUSTED gradients: the budget of replies: "), 0u) << said;
   EXPECT_EQ (store.dump ("emb", 2), before);
 }
