@@ -9,6 +9,16 @@
 
 #define FIRST_HEAD_BYTES 256
 
+/* Returns the innermost level; there must be one. */
+static TpsScanLevel *
+get_level (TpsScanner *scanner)
+{
+  guint i = scanner->depth - 1;
+
+  return i < TPS_SCAN_FIRST_LEVELS ? &scanner->first_levels[i]
+                                   : &scanner->deep_levels[i - TPS_SCAN_FIRST_LEVELS];
+}
+
 static TpsScanStep
 refuse_with (TpsScanner *scanner, const TpsScanInput *in, TpsErrorCode code, const gchar *text)
 {
@@ -124,8 +134,10 @@ grow_head (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes)
   return TRUE;
 }
 
-guint8 *
-tps_scan_head_extend (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes)
+/* Appends `n_bytes`, at most 256, to the used bytes of the head, and returns their memory,
+ * borrowed. Sets scanner->error and returns NULL on failure. */
+static guint8 *
+head_extend (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes)
 {
   guint8 *room;
 
@@ -190,8 +202,10 @@ mark_odd_field (TpsScanner *scanner, const TpsScanInput *in, TpsScanLevel *level
   return TRUE;
 }
 
-gboolean
-tps_scan_mark_field (TpsScanner *scanner, const TpsScanInput *in, TpsScanLevel *level, gint16 id)
+/* Records the field id. Sets scanner->error and returns FALSE if the struct already has a field
+ * with this id, or too many ids outside [0, 255]. */
+static gboolean
+mark_field (TpsScanner *scanner, const TpsScanInput *in, TpsScanLevel *level, gint16 id)
 {
   guint64 bit = (guint64) 1 << (id & 63);
 
@@ -225,8 +239,8 @@ push_level (TpsScanner *scanner)
   return &scanner->deep_levels[scanner->depth++ - TPS_SCAN_FIRST_LEVELS];
 }
 
-TpsScanStep
-tps_scan_begin_struct (TpsScanner *scanner, TpsScanInput *in)
+static TpsScanStep
+begin_struct (TpsScanner *scanner, TpsScanInput *in)
 {
   TpsScanLevel *level;
 
@@ -241,8 +255,8 @@ tps_scan_begin_struct (TpsScanner *scanner, TpsScanInput *in)
   return TPS_STEP_OK;
 }
 
-TpsScanStep
-tps_scan_end_level (TpsScanner *scanner, TpsScanInput *in)
+static TpsScanStep
+end_level (TpsScanner *scanner, TpsScanInput *in)
 {
   if (--scanner->depth == 0)
     {
@@ -293,8 +307,10 @@ begin_body (TpsScanner *scanner, TpsScanInput *in, gsize n_bytes)
   return TPS_STEP_STOP;
 }
 
-TpsScanStep
-tps_scan_begin_binary (TpsScanner *scanner, TpsScanInput *in, gint64 n_bytes)
+/* Begins a string or binary of `n_bytes`. Its length prefix must already be in the head or the
+ * span. */
+static TpsScanStep
+begin_binary (TpsScanner *scanner, TpsScanInput *in, gint64 n_bytes)
 {
   if (n_bytes < 0)
     return tps_scan_refuse (scanner, in, "a string has the negative length %" G_GINT64_FORMAT,
@@ -319,9 +335,11 @@ check_type (TpsScanner *scanner, const TpsScanInput *in, guint8 type, gint64 n_e
   return FALSE;
 }
 
-gboolean
-tps_scan_check_container (TpsScanner *scanner, const TpsScanInput *in, gboolean is_map,
-                          const guint8 types[2], gint64 n_elems)
+/* Checks types, count and depth of a container. `types` are the types of key and value; for a list
+ * or set, both are the element type. Sets scanner->error and returns FALSE if a check fails. */
+static gboolean
+check_container (TpsScanner *scanner, const TpsScanInput *in, gboolean is_map,
+                 const guint8 types[2], gint64 n_elems)
 {
   const gchar *name = is_map ? "a map" : "a list";
   guint64 n_bytes_min;
@@ -345,9 +363,8 @@ tps_scan_check_container (TpsScanner *scanner, const TpsScanInput *in, gboolean 
   return check_depth (scanner, in);
 }
 
-TpsScanStep
-tps_scan_begin_container (TpsScanner *scanner, gboolean is_map, const guint8 types[2],
-                          guint32 n_elems)
+static TpsScanStep
+begin_container (TpsScanner *scanner, gboolean is_map, const guint8 types[2], guint32 n_elems)
 {
   TpsScanLevel *level;
 
@@ -362,8 +379,8 @@ tps_scan_begin_container (TpsScanner *scanner, gboolean is_map, const guint8 typ
   return TPS_STEP_OK;
 }
 
-TpsScanStep
-tps_scan_begin_name (TpsScanner *scanner, const TpsScanInput *in, gint64 n_bytes)
+static TpsScanStep
+begin_name (TpsScanner *scanner, const TpsScanInput *in, gint64 n_bytes)
 {
   gboolean is_call = scanner->message->kind == TPS_MESSAGE_CALL
                      || scanner->message->kind == TPS_MESSAGE_ONEWAY;
@@ -381,15 +398,15 @@ tps_scan_begin_name (TpsScanner *scanner, const TpsScanInput *in, gint64 n_bytes
   return TPS_STEP_OK;
 }
 
-TpsScanStep
-tps_scan_begin_arguments (TpsScanner *scanner, TpsScanInput *in)
+static TpsScanStep
+begin_arguments (TpsScanner *scanner, TpsScanInput *in)
 {
   in->span = scanner->codec->protocol == TPS_PROTOCOL_BINARY ? in->next : NULL;
-  return tps_scan_begin_struct (scanner, in);
+  return begin_struct (scanner, in);
 }
 
-TpsScanStep
-tps_scan_step_name (TpsScanner *scanner, TpsScanInput *in)
+static TpsScanStep
+step_name (TpsScanner *scanner, TpsScanInput *in)
 {
   gsize n_bytes = MIN (scanner->n_raw, tps_scan_n_here (in));
   gchar *name = scanner->message->name;
@@ -404,13 +421,13 @@ tps_scan_step_name (TpsScanner *scanner, TpsScanInput *in)
   if (!g_utf8_validate_len (name, scanner->n_name, NULL))
     return tps_scan_refuse (scanner, in, "the method name is not UTF-8 without NUL");
   if (scanner->codec->protocol == TPS_PROTOCOL_COMPACT)
-    return tps_scan_begin_arguments (scanner, in);
+    return begin_arguments (scanner, in);
   scanner->state = TPS_SCAN_SEQID;
   return TPS_STEP_OK;
 }
 
-TpsScanStep
-tps_scan_step_raw (TpsScanner *scanner, TpsScanInput *in)
+static TpsScanStep
+step_raw (TpsScanner *scanner, TpsScanInput *in)
 {
   gsize n_bytes = MIN (scanner->n_raw, tps_scan_n_here (in));
 
@@ -423,3 +440,678 @@ tps_scan_step_raw (TpsScanner *scanner, TpsScanInput *in)
   scanner->state = TPS_SCAN_NEXT;
   return TPS_STEP_OK;
 }
+
+/* ---- binary protocol -------------------------------------------------------------------------
+ *
+ * The strict binary protocol. It is already the canonical form, so its steps only check the bytes,
+ * and copy them into the head in long spans. A boolean may be any byte; every byte except 0 is
+ * true. */
+
+#define BINARY_VERSION_MASK 0xffffff00u
+#define BINARY_VERSION_1 0x80010000u
+
+/* Minimum size of a value, by type. An empty struct consists of its stop byte. */
+static const guint8 binary_min_bytes[16] = {
+  [TPS_WIRE_BOOL] = 1, [TPS_WIRE_BYTE] = 1, [TPS_WIRE_DOUBLE] = 8, [TPS_WIRE_I16] = 2,
+  [TPS_WIRE_I32] = 4,  [TPS_WIRE_I64] = 8,  [TPS_WIRE_BINARY] = 4, [TPS_WIRE_STRUCT] = 1,
+  [TPS_WIRE_MAP] = 6,  [TPS_WIRE_SET] = 5,  [TPS_WIRE_LIST] = 5,
+};
+
+/* Size of the values of a type, if they all have the same size; 0 = they do not. */
+static const guint8 fixed_bytes[16] = {
+  [TPS_WIRE_BOOL] = 1, [TPS_WIRE_BYTE] = 1, [TPS_WIRE_DOUBLE] = 8,
+  [TPS_WIRE_I16] = 2,  [TPS_WIRE_I32] = 4,  [TPS_WIRE_I64] = 8,
+};
+
+static guint32
+get_be32 (const guint8 *bytes)
+{
+  guint32 value;
+
+  memcpy (&value, bytes, sizeof value);
+  return GUINT32_FROM_BE (value);
+}
+
+static TpsScanStep
+binary_step_header (TpsScanner *scanner, TpsScanInput *in)
+{
+  guint32 version;
+
+  if (tps_scan_n_here (in) < 4)
+    return TPS_STEP_MORE;
+  version = get_be32 (in->next);
+  if ((version & BINARY_VERSION_MASK) != BINARY_VERSION_1)
+    return tps_scan_refuse (scanner, in,
+                            "the binary protocol has version 0x%08x, expected 0x80010000", version);
+  if ((version & 0xff) < TPS_MESSAGE_CALL || (version & 0xff) > TPS_MESSAGE_ONEWAY)
+    return tps_scan_refuse (scanner, in, "unknown message type %u", version & 0xff);
+  scanner->message->kind = (TpsMessageKind) (version & 0xff);
+  in->next += 4;
+  scanner->state = TPS_SCAN_NAME_LENGTH;
+  return TPS_STEP_OK;
+}
+
+static TpsScanStep
+binary_step_name_length (TpsScanner *scanner, TpsScanInput *in)
+{
+  if (tps_scan_n_here (in) < 4)
+    return TPS_STEP_MORE;
+  in->next += 4;
+  return begin_name (scanner, in, (gint32) get_be32 (in->next - 4));
+}
+
+static TpsScanStep
+binary_step_seqid (TpsScanner *scanner, TpsScanInput *in)
+{
+  if (tps_scan_n_here (in) < 4)
+    return TPS_STEP_MORE;
+  scanner->message->seqid = (gint32) get_be32 (in->next);
+  in->next += 4;
+  return begin_arguments (scanner, in);
+}
+
+static TpsScanStep
+binary_begin_field (TpsScanner *scanner, TpsScanInput *in, TpsScanLevel *level)
+{
+  guint8 type;
+  gsize n_bytes;
+
+  if (tps_scan_n_here (in) < 3)
+    return TPS_STEP_MORE;
+  type = in->next[0];
+  if (type >= 16 || binary_min_bytes[type] == 0)
+    return tps_scan_refuse (scanner, in, "a field has the unknown type %u", type);
+  if (!mark_field (scanner, in, level, (gint16) (in->next[1] << 8 | in->next[2])))
+    return TPS_STEP_BAD;
+  in->next += 3;
+  n_bytes = fixed_bytes[type];
+  if (n_bytes > 0 && n_bytes <= tps_scan_n_here (in))
+    {
+      in->next += n_bytes; /* the common case: the field's value is here, too */
+      return TPS_STEP_OK;
+    }
+  scanner->type = type;
+  scanner->state = TPS_SCAN_VALUE;
+  return TPS_STEP_OK;
+}
+
+static TpsScanStep
+binary_step_next (TpsScanner *scanner, TpsScanInput *in)
+{
+  TpsScanLevel *level = get_level (scanner);
+
+  if (!level->is_struct)
+    {
+      if (level->n_left == 0)
+        return end_level (scanner, in);
+      scanner->type = level->types[level->n_left & 1];
+      level->n_left--;
+      scanner->state = TPS_SCAN_VALUE;
+      return TPS_STEP_OK;
+    }
+  if (tps_scan_n_here (in) < 1)
+    return TPS_STEP_MORE;
+  if (in->next[0] != TPS_WIRE_STOP)
+    return binary_begin_field (scanner, in, level);
+  in->next++;
+  return end_level (scanner, in);
+}
+
+/* Elements of a fixed size are consumed as one piece. */
+static TpsScanStep
+binary_begin_elements (TpsScanner *scanner, TpsScanInput *in, gboolean is_map,
+                       const guint8 types[2], gint64 n_elems)
+{
+  gsize n_bytes;
+
+  if (!check_container (scanner, in, is_map, types, n_elems))
+    return TPS_STEP_BAD;
+  n_bytes = fixed_bytes[types[0]];
+  if (n_bytes == 0 || (is_map && fixed_bytes[types[1]] == 0))
+    return begin_container (scanner, is_map, types, (guint32) n_elems);
+  if (is_map)
+    n_bytes += fixed_bytes[types[1]];
+  scanner->n_raw = n_bytes * (gsize) n_elems;
+  scanner->state = scanner->n_raw > 0 ? TPS_SCAN_RAW : TPS_SCAN_NEXT;
+  return TPS_STEP_OK;
+}
+
+static TpsScanStep
+binary_begin_list (TpsScanner *scanner, TpsScanInput *in)
+{
+  guint8 types[2];
+
+  if (tps_scan_n_here (in) < 5)
+    return TPS_STEP_MORE;
+  types[0] = types[1] = in->next[0];
+  in->next += 5;
+  return binary_begin_elements (scanner, in, FALSE, types, (gint32) get_be32 (in->next - 4));
+}
+
+/* An empty map has no types in compact protocol, so the canonical form has zeros for them. */
+static TpsScanStep
+begin_empty_map (TpsScanner *scanner, TpsScanInput *in)
+{
+  guint8 *room;
+
+  if (!tps_scan_flush_span (scanner, in))
+    return TPS_STEP_BAD;
+  room = head_extend (scanner, in, 6);
+  if (room == NULL)
+    return TPS_STEP_BAD;
+  memset (room, 0, 6);
+  in->next += 6;
+  in->span = in->next;
+  scanner->state = TPS_SCAN_NEXT;
+  return TPS_STEP_OK;
+}
+
+static TpsScanStep
+binary_begin_map (TpsScanner *scanner, TpsScanInput *in)
+{
+  guint8 types[2];
+  gint32 n_elems;
+
+  if (tps_scan_n_here (in) < 6)
+    return TPS_STEP_MORE;
+  types[0] = in->next[0];
+  types[1] = in->next[1];
+  n_elems = (gint32) get_be32 (in->next + 2);
+  if (n_elems == 0 && check_container (scanner, in, TRUE, types, 0))
+    return begin_empty_map (scanner, in);
+  in->next += 6;
+  return binary_begin_elements (scanner, in, TRUE, types, n_elems);
+}
+
+/* Reads a prefix that consists of the length -1 and the true length. */
+static TpsScanStep
+begin_long_string (TpsScanner *scanner, TpsScanInput *in)
+{
+  gint64 n_bytes;
+
+  if (tps_scan_n_here (in) < 12)
+    return TPS_STEP_MORE;
+  memcpy (&n_bytes, in->next + 4, sizeof n_bytes);
+  in->next += 12;
+  return begin_binary (scanner, in, GINT64_FROM_BE (n_bytes));
+}
+
+static TpsScanStep
+binary_begin_string (TpsScanner *scanner, TpsScanInput *in)
+{
+  if (tps_scan_n_here (in) < 4)
+    return TPS_STEP_MORE;
+  if (scanner->transferred && get_be32 (in->next) == TPS_MESSAGE_LONG_LENGTH)
+    return begin_long_string (scanner, in);
+  in->next += 4;
+  return begin_binary (scanner, in, (gint32) get_be32 (in->next - 4));
+}
+
+static TpsScanStep
+binary_step_value (TpsScanner *scanner, TpsScanInput *in)
+{
+  gsize n_bytes = fixed_bytes[scanner->type];
+
+  switch (scanner->type)
+    {
+    case TPS_WIRE_BINARY:
+      return binary_begin_string (scanner, in);
+    case TPS_WIRE_STRUCT:
+      return begin_struct (scanner, in);
+    case TPS_WIRE_MAP:
+      return binary_begin_map (scanner, in);
+    case TPS_WIRE_LIST:
+    case TPS_WIRE_SET:
+      return binary_begin_list (scanner, in);
+    default:
+      break;
+    }
+  if (tps_scan_n_here (in) < n_bytes)
+    return TPS_STEP_MORE;
+  in->next += n_bytes;
+  scanner->state = TPS_SCAN_NEXT;
+  return TPS_STEP_OK;
+}
+
+const TpsScanCodec tps_scan_codec_binary = {
+  .protocol = TPS_PROTOCOL_BINARY,
+  .min_bytes = binary_min_bytes,
+  .steps = {
+    [TPS_SCAN_HEADER] = binary_step_header,
+    [TPS_SCAN_NAME_LENGTH] = binary_step_name_length,
+    [TPS_SCAN_NAME] = step_name,
+    [TPS_SCAN_SEQID] = binary_step_seqid,
+    [TPS_SCAN_NEXT] = binary_step_next,
+    [TPS_SCAN_VALUE] = binary_step_value,
+    [TPS_SCAN_RAW] = step_raw,
+  },
+};
+
+/* ---- compact protocol ------------------------------------------------------------------------
+ *
+ * Every token is rewritten into the head in binary protocol.
+ *
+ * Source: doc/specs/thrift-compact-protocol.md of Apache Thrift; doubles are little-endian, as in
+ * all implementations. A varint may be longer than its value needs, but must not be longer than its
+ * type allows. */
+
+#define COMPACT_VERSION 1
+#define MAX_BYTES_32 5
+#define MAX_BYTES_64 10
+
+enum
+{
+  COMPACT_TRUE = 1,
+  COMPACT_FALSE = 2,
+};
+
+/* The canonical type of each compact type; 0 = no such type. Type 13 is UUID, which the binary
+ * protocol of Thrift 0.17 does not have. */
+static const guint8 wire_types[16] = {
+  [COMPACT_TRUE] = TPS_WIRE_BOOL,
+  [COMPACT_FALSE] = TPS_WIRE_BOOL,
+  [3] = TPS_WIRE_BYTE,
+  [4] = TPS_WIRE_I16,
+  [5] = TPS_WIRE_I32,
+  [6] = TPS_WIRE_I64,
+  [7] = TPS_WIRE_DOUBLE,
+  [8] = TPS_WIRE_BINARY,
+  [9] = TPS_WIRE_LIST,
+  [10] = TPS_WIRE_SET,
+  [11] = TPS_WIRE_MAP,
+  [12] = TPS_WIRE_STRUCT,
+};
+
+/* Minimum size of a value, by canonical type. */
+static const guint8 compact_min_bytes[16] = {
+  [TPS_WIRE_BOOL] = 1, [TPS_WIRE_BYTE] = 1, [TPS_WIRE_DOUBLE] = 8, [TPS_WIRE_I16] = 1,
+  [TPS_WIRE_I32] = 1,  [TPS_WIRE_I64] = 1,  [TPS_WIRE_BINARY] = 1, [TPS_WIRE_STRUCT] = 1,
+  [TPS_WIRE_MAP] = 1,  [TPS_WIRE_SET] = 1,  [TPS_WIRE_LIST] = 1,
+};
+
+static guint8
+wire_type (guint compact_type)
+{
+  /* An unknown type becomes a value that is in no table, so that error messages can name it. */
+  if (compact_type != 0 && wire_types[compact_type] == 0)
+    return (guint8) (0xf0 | compact_type);
+  return wire_types[compact_type];
+}
+
+/* Reads the varint that begins `offset` bytes ahead, without consuming it. Sets `n_bytes` to its
+ * length. */
+static TpsScanStep
+peek_varint (TpsScanner *scanner, const TpsScanInput *in, gsize offset, guint n_bytes_max,
+             guint64 *value, gsize *n_bytes)
+{
+  gsize n_here = tps_scan_n_here (in);
+  guint8 last_max = n_bytes_max == MAX_BYTES_32 ? 0x0f : 0x01;
+
+  *value = 0;
+  *n_bytes = 0;
+  for (guint i = 0; i < n_bytes_max; i++)
+    {
+      guint8 byte;
+
+      if (offset + i >= n_here)
+        return TPS_STEP_MORE;
+      byte = in->next[offset + i];
+      if (i == n_bytes_max - 1 && byte > last_max)
+        break;
+      *value |= (guint64) (byte & 0x7f) << (7 * i);
+      if (byte < 0x80)
+        {
+          *n_bytes = i + 1;
+          return TPS_STEP_OK;
+        }
+    }
+  return tps_scan_refuse (scanner, in, "a varint is longer than %u bits",
+                          n_bytes_max == MAX_BYTES_32 ? 32 : 64);
+}
+
+static TpsScanStep
+take_u32 (TpsScanner *scanner, TpsScanInput *in, guint32 *value)
+{
+  guint64 wide;
+  gsize n_bytes;
+  TpsScanStep step = peek_varint (scanner, in, 0, MAX_BYTES_32, &wide, &n_bytes);
+
+  if (step != TPS_STEP_OK)
+    return step;
+  in->next += n_bytes;
+  *value = (guint32) wide;
+  return TPS_STEP_OK;
+}
+
+static gint64
+unzigzag (guint64 value)
+{
+  return (gint64) (value >> 1) ^ -(gint64) (value & 1);
+}
+
+/* Writes the low `n_bytes` of a value big-endian into the head. */
+static TpsScanStep
+put (TpsScanner *scanner, const TpsScanInput *in, guint64 value, guint n_bytes)
+{
+  guint8 *room = head_extend (scanner, in, n_bytes);
+  guint64 big_endian = GUINT64_TO_BE (value << (64 - 8 * n_bytes));
+
+  if (room == NULL)
+    return TPS_STEP_BAD;
+  memcpy (room, &big_endian, n_bytes);
+  return TPS_STEP_OK;
+}
+
+static TpsScanStep
+compact_step_header (TpsScanner *scanner, TpsScanInput *in)
+{
+  guint version, kind;
+
+  if (tps_scan_n_here (in) < 2)
+    return TPS_STEP_MORE;
+  version = in->next[1] & 0x1f;
+  kind = in->next[1] >> 5;
+  if (version != COMPACT_VERSION)
+    return tps_scan_refuse (scanner, in, "the compact protocol has version %u, expected %d",
+                            version, COMPACT_VERSION);
+  if (kind < TPS_MESSAGE_CALL || kind > TPS_MESSAGE_ONEWAY)
+    return tps_scan_refuse (scanner, in, "unknown message type %u", kind);
+  scanner->message->kind = (TpsMessageKind) kind;
+  in->next += 2;
+  scanner->state = TPS_SCAN_SEQID;
+  return TPS_STEP_OK;
+}
+
+static TpsScanStep
+compact_step_seqid (TpsScanner *scanner, TpsScanInput *in)
+{
+  guint32 seqid;
+  TpsScanStep step = take_u32 (scanner, in, &seqid);
+
+  if (step != TPS_STEP_OK)
+    return step;
+  scanner->message->seqid = (gint32) seqid;
+  scanner->state = TPS_SCAN_NAME_LENGTH;
+  return TPS_STEP_OK;
+}
+
+static TpsScanStep
+compact_step_name_length (TpsScanner *scanner, TpsScanInput *in)
+{
+  guint32 n_bytes;
+  TpsScanStep step = take_u32 (scanner, in, &n_bytes);
+
+  return step == TPS_STEP_OK ? begin_name (scanner, in, (gint32) n_bytes) : step;
+}
+
+/* Reads the id from a field header. Sets `n_bytes` to the length of the header. */
+static TpsScanStep
+peek_field_id (TpsScanner *scanner, const TpsScanInput *in, gint16 last_id, gint64 *id,
+               gsize *n_bytes)
+{
+  guint delta = in->next[0] >> 4;
+  guint64 value;
+  TpsScanStep step;
+
+  if (delta > 0)
+    {
+      *id = (gint64) last_id + delta;
+      *n_bytes = 1;
+    }
+  else
+    {
+      step = peek_varint (scanner, in, 1, MAX_BYTES_32, &value, n_bytes);
+      if (step != TPS_STEP_OK)
+        return step;
+      *id = unzigzag (value);
+      *n_bytes += 1;
+    }
+  if (*id < G_MININT16 || *id > G_MAXINT16)
+    return tps_scan_refuse (scanner, in, "field id %" G_GINT64_FORMAT " is outside 16 bits", *id);
+  return TPS_STEP_OK;
+}
+
+static TpsScanStep
+compact_begin_field (TpsScanner *scanner, TpsScanInput *in, TpsScanLevel *level)
+{
+  guint compact_type = in->next[0] & 0x0f;
+  guint8 type = wire_type (compact_type);
+  gint64 id;
+  gsize n_bytes;
+  TpsScanStep step;
+
+  if (type >= 16 || type == 0)
+    return tps_scan_refuse (scanner, in, "a field has the unknown type %u", compact_type);
+  step = peek_field_id (scanner, in, level->last_id, &id, &n_bytes);
+  if (step != TPS_STEP_OK)
+    return step;
+  if (!mark_field (scanner, in, level, (gint16) id))
+    return TPS_STEP_BAD;
+  level->last_id = (gint16) id;
+  in->next += n_bytes;
+  if (type == TPS_WIRE_BOOL) /* the header contains the value, too */
+    return put (scanner, in,
+                (guint64) type << 24 | (guint64) (guint16) id << 8 | (compact_type == COMPACT_TRUE),
+                4);
+  scanner->type = type;
+  scanner->state = TPS_SCAN_VALUE;
+  return put (scanner, in, (guint64) type << 16 | (guint16) id, 3);
+}
+
+static TpsScanStep
+compact_step_next (TpsScanner *scanner, TpsScanInput *in)
+{
+  TpsScanLevel *level = get_level (scanner);
+
+  if (!level->is_struct)
+    {
+      if (level->n_left == 0)
+        return end_level (scanner, in);
+      scanner->type = level->types[level->n_left & 1];
+      level->n_left--;
+      scanner->state = TPS_SCAN_VALUE;
+      return TPS_STEP_OK;
+    }
+  if (tps_scan_n_here (in) < 1)
+    return TPS_STEP_MORE;
+  if (in->next[0] != TPS_WIRE_STOP)
+    return compact_begin_field (scanner, in, level);
+  if (put (scanner, in, TPS_WIRE_STOP, 1) != TPS_STEP_OK)
+    return TPS_STEP_BAD;
+  in->next++;
+  return end_level (scanner, in);
+}
+
+static TpsScanStep
+compact_begin_elements (TpsScanner *scanner, TpsScanInput *in, gboolean is_map,
+                        const guint8 types[2], guint32 n_elems)
+{
+  TpsScanStep step;
+
+  if (!check_container (scanner, in, is_map, types, (gint32) n_elems))
+    return TPS_STEP_BAD;
+  step = is_map ? put (scanner, in, (guint64) types[0] << 8 | types[1], 2)
+                : put (scanner, in, types[0], 1);
+  if (step != TPS_STEP_OK || put (scanner, in, n_elems, 4) != TPS_STEP_OK)
+    return TPS_STEP_BAD;
+  if (is_map || types[0] != TPS_WIRE_BYTE)
+    return begin_container (scanner, is_map, types, n_elems);
+  scanner->n_raw = n_elems;
+  scanner->state = n_elems > 0 ? TPS_SCAN_RAW : TPS_SCAN_NEXT;
+  return TPS_STEP_OK;
+}
+
+static TpsScanStep
+compact_begin_list (TpsScanner *scanner, TpsScanInput *in)
+{
+  guint8 types[2];
+  guint64 n_elems;
+  gsize n_bytes;
+  TpsScanStep step;
+
+  if (tps_scan_n_here (in) < 1)
+    return TPS_STEP_MORE;
+  types[0] = types[1] = wire_type (in->next[0] & 0x0f);
+  n_elems = in->next[0] >> 4;
+  if (n_elems < 15)
+    {
+      in->next++;
+      return compact_begin_elements (scanner, in, FALSE, types, (guint32) n_elems);
+    }
+  step = peek_varint (scanner, in, 1, MAX_BYTES_32, &n_elems, &n_bytes);
+  if (step != TPS_STEP_OK)
+    return step;
+  in->next += 1 + n_bytes;
+  return compact_begin_elements (scanner, in, FALSE, types, (guint32) n_elems);
+}
+
+static TpsScanStep
+compact_begin_map (TpsScanner *scanner, TpsScanInput *in)
+{
+  guint8 types[2] = { TPS_WIRE_STOP, TPS_WIRE_STOP };
+  guint64 n_elems;
+  gsize n_bytes;
+  TpsScanStep step = peek_varint (scanner, in, 0, MAX_BYTES_32, &n_elems, &n_bytes);
+
+  if (step != TPS_STEP_OK)
+    return step;
+  if (n_elems > 0)
+    {
+      if (tps_scan_n_here (in) <= n_bytes)
+        return TPS_STEP_MORE;
+      types[0] = wire_type (in->next[n_bytes] >> 4);
+      types[1] = wire_type (in->next[n_bytes] & 0x0f);
+      n_bytes++;
+    }
+  in->next += n_bytes;
+  return compact_begin_elements (scanner, in, TRUE, types, (guint32) n_elems);
+}
+
+static TpsScanStep
+compact_begin_string (TpsScanner *scanner, TpsScanInput *in)
+{
+  guint32 n_bytes;
+  TpsScanStep step = take_u32 (scanner, in, &n_bytes);
+
+  if (step != TPS_STEP_OK)
+    return step;
+  if (put (scanner, in, n_bytes, 4) != TPS_STEP_OK)
+    return TPS_STEP_BAD;
+  return begin_binary (scanner, in, (gint32) n_bytes);
+}
+
+/* Reads a boolean element: 1 is true, and 2 is false. Some writers send 0 for false. */
+static TpsScanStep
+take_bool (TpsScanner *scanner, TpsScanInput *in)
+{
+  guint8 value;
+
+  if (tps_scan_n_here (in) < 1)
+    return TPS_STEP_MORE;
+  value = in->next[0];
+  if (value > COMPACT_FALSE)
+    return tps_scan_refuse (scanner, in, "a boolean is %u, neither true (1) nor false (2 or 0)",
+                            value);
+  in->next++;
+  return put (scanner, in, value == COMPACT_TRUE, 1);
+}
+
+static TpsScanStep
+take_byte (TpsScanner *scanner, TpsScanInput *in)
+{
+  if (tps_scan_n_here (in) < 1)
+    return TPS_STEP_MORE;
+  in->next++;
+  return put (scanner, in, in->next[-1], 1);
+}
+
+static TpsScanStep
+take_double (TpsScanner *scanner, TpsScanInput *in)
+{
+  guint64 bits;
+
+  if (tps_scan_n_here (in) < sizeof bits)
+    return TPS_STEP_MORE;
+  memcpy (&bits, in->next, sizeof bits);
+  in->next += sizeof bits;
+  return put (scanner, in, GUINT64_FROM_LE (bits), sizeof bits);
+}
+
+static TpsScanStep
+take_integer (TpsScanner *scanner, TpsScanInput *in, guint n_bytes)
+{
+  guint64 value;
+  gsize n_taken;
+  gint64 number;
+  TpsScanStep step = peek_varint (scanner, in, 0, n_bytes == 8 ? MAX_BYTES_64 : MAX_BYTES_32,
+                                  &value, &n_taken);
+
+  if (step != TPS_STEP_OK)
+    return step;
+  number = unzigzag (value);
+  if (n_bytes == 2 && (number < G_MININT16 || number > G_MAXINT16))
+    return tps_scan_refuse (
+        scanner, in, "an i16 has the value %" G_GINT64_FORMAT ", which is outside [-32768, 32767]",
+        number);
+  in->next += n_taken;
+  return put (scanner, in, (guint64) number, n_bytes);
+}
+
+static TpsScanStep
+take_primitive (TpsScanner *scanner, TpsScanInput *in)
+{
+  switch (scanner->type)
+    {
+    case TPS_WIRE_BOOL:
+      return take_bool (scanner, in);
+    case TPS_WIRE_BYTE:
+      return take_byte (scanner, in);
+    case TPS_WIRE_DOUBLE:
+      return take_double (scanner, in);
+    case TPS_WIRE_I16:
+      return take_integer (scanner, in, 2);
+    case TPS_WIRE_I32:
+      return take_integer (scanner, in, 4);
+    default:
+      return take_integer (scanner, in, 8);
+    }
+}
+
+static TpsScanStep
+compact_step_value (TpsScanner *scanner, TpsScanInput *in)
+{
+  TpsScanStep step;
+
+  switch (scanner->type)
+    {
+    case TPS_WIRE_BINARY:
+      return compact_begin_string (scanner, in);
+    case TPS_WIRE_STRUCT:
+      return begin_struct (scanner, in);
+    case TPS_WIRE_MAP:
+      return compact_begin_map (scanner, in);
+    case TPS_WIRE_LIST:
+    case TPS_WIRE_SET:
+      return compact_begin_list (scanner, in);
+    default:
+      break;
+    }
+  step = take_primitive (scanner, in);
+  if (step == TPS_STEP_OK)
+    scanner->state = TPS_SCAN_NEXT;
+  return step;
+}
+
+const TpsScanCodec tps_scan_codec_compact = {
+  .protocol = TPS_PROTOCOL_COMPACT,
+  .min_bytes = compact_min_bytes,
+  .steps = {
+    [TPS_SCAN_HEADER] = compact_step_header,
+    [TPS_SCAN_SEQID] = compact_step_seqid,
+    [TPS_SCAN_NAME_LENGTH] = compact_step_name_length,
+    [TPS_SCAN_NAME] = step_name,
+    [TPS_SCAN_NEXT] = compact_step_next,
+    [TPS_SCAN_VALUE] = compact_step_value,
+    [TPS_SCAN_RAW] = step_raw,
+  },
+};

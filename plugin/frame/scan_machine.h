@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The state machine of the scanner. scan_binary.c and scan_compact.c implement its steps for the
- * two protocols. Private to plugin/frame.
+/* The state machine of the scanner and its steps for the two protocols. Private to plugin/frame.
  *
  * A scanner is always in one state, and each state has a step function for each protocol. A step
  * reads the available bytes. It either consumes a whole token (a field header, a number, a length)
@@ -129,16 +128,6 @@ struct TpsScanner
 extern const TpsScanCodec tps_scan_codec_binary;
 extern const TpsScanCodec tps_scan_codec_compact;
 
-/* Returns the innermost level; there must be one. */
-static inline TpsScanLevel *
-tps_scan_get_level (TpsScanner *scanner)
-{
-  guint i = scanner->depth - 1;
-
-  return i < TPS_SCAN_FIRST_LEVELS ? &scanner->first_levels[i]
-                                   : &scanner->deep_levels[i - TPS_SCAN_FIRST_LEVELS];
-}
-
 /* Returns the number of bytes of the input that have not been read. */
 static inline gsize
 tps_scan_n_here (const TpsScanInput *in)
@@ -176,39 +165,9 @@ TpsScanStep tps_scan_refuse_length (TpsScanner *scanner, const TpsScanInput *in,
  * still read to the end, so the connection can stay open. */
 void tps_scan_refuse_memory (TpsScanner *scanner, gsize n_bytes);
 
-/* Appends `n_bytes`, at most 256, to the used bytes of the head, and returns their memory,
- * borrowed. Sets scanner->error and returns NULL on failure. */
-guint8 *tps_scan_head_extend (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes);
-
 /* Copies the bytes from `span` to `next` into the head. Sets scanner->error and returns FALSE on
  * failure. */
 gboolean tps_scan_flush_span (TpsScanner *scanner, TpsScanInput *in);
 
-/* Records the field id. Sets scanner->error and returns FALSE if the struct already has a field
- * with this id, or too many ids outside [0, 255]. */
-gboolean tps_scan_mark_field (TpsScanner *scanner, const TpsScanInput *in, TpsScanLevel *level,
-                              gint16 id);
-
-/* Parts of steps. Each sets the next state. */
-TpsScanStep tps_scan_begin_name (TpsScanner *scanner, const TpsScanInput *in, gint64 n_bytes);
-TpsScanStep tps_scan_begin_arguments (TpsScanner *scanner, TpsScanInput *in);
-TpsScanStep tps_scan_begin_struct (TpsScanner *scanner, TpsScanInput *in);
-TpsScanStep tps_scan_end_level (TpsScanner *scanner, TpsScanInput *in);
-
-/* Begins a string or binary of `n_bytes`. Its length prefix must already be in the head or the
- * span. */
-TpsScanStep tps_scan_begin_binary (TpsScanner *scanner, TpsScanInput *in, gint64 n_bytes);
-
-/* Checks types, count and depth of a container. `types` are the types of key and value; for a list
- * or set, both are the element type. Sets scanner->error and returns FALSE if a check fails. */
-gboolean tps_scan_check_container (TpsScanner *scanner, const TpsScanInput *in, gboolean is_map,
-                                   const guint8 types[2], gint64 n_elems);
-TpsScanStep tps_scan_begin_container (TpsScanner *scanner, gboolean is_map, const guint8 types[2],
-                                      guint32 n_elems);
-
 /* Creates the next message and charges for it. */
 void tps_scan_begin_message (TpsScanner *scanner);
-
-/* Steps that do not depend on the protocol. */
-TpsScanStep tps_scan_step_name (TpsScanner *scanner, TpsScanInput *in);
-TpsScanStep tps_scan_step_raw (TpsScanner *scanner, TpsScanInput *in);
