@@ -1,21 +1,29 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Creates the parts of a server, and stops and frees them in order. The parts are loops, an
- * acceptor, sessions (through the core), services and workers.
+/* Creates the parts of a server, and stops and frees them in order. The parts are loops, listening
+ * sockets, sessions (through the core), services and workers. Connections are accepted on the first
+ * event loop and assigned to all loops in turn.
  *
- * Order of the stop: first the acceptor; then services, which end their pending calls; then running
- * calls; then connections, after their last replies; then the rest.
+ * Order of the stop: first the listening sockets; then services, which end their pending calls;
+ * then running calls; then connections, after their last replies; then the rest.
  *
  * Order of freeing: first the workers, because their jobs answer calls and open connections; then
  * the loops; then the core. Calls may still have references to the core. */
 
 #include "plugin/server/server.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "plugin/server/acceptor.h"
+#include "plugin/net/address.h"
+#include "plugin/net/descriptors.h"
 #include "plugin/server/core.h"
 #include "plugin/server/pulse.h"
 #include "plugin/server/session.h"
@@ -28,6 +36,9 @@
 #include "runtime/base/trace.h"
 #include "runtime/machine/tuning.h"
 
+static TpsTraceEvent connection_accepted = TPS_TRACE_EVENT ("connection_accepted", TPS_TRACE_DEBUG);
+static TpsTraceEvent connection_refused = TPS_TRACE_EVENT ("connection_refused", TPS_TRACE_WARNING);
+static TpsTraceEvent accept_failed = TPS_TRACE_EVENT ("accept_failed", TPS_TRACE_ERROR);
 static TpsTraceEvent server_listening = TPS_TRACE_EVENT ("server_listening", TPS_TRACE_INFO);
 static TpsTraceEvent threads_stuck = TPS_TRACE_EVENT ("threads_stuck", TPS_TRACE_ERROR);
 static TpsTraceEvent server_started = TPS_TRACE_EVENT ("server_started", TPS_TRACE_INFO);
@@ -43,6 +54,21 @@ static TpsTraceEvent server_stopped = TPS_TRACE_EVENT ("server_stopped", TPS_TRA
 #define MAX_HEAD_BYTES ((gsize) 16 << 20)
 #define MAX_QUEUED_BYTES ((gsize) 64 << 20)
 #define DEFAULT_SHARED_BYTES ((gsize) 1 << 30)
+#define MAX_ACCEPTS_PER_TURN 64
+/* The pause after accept() has failed for lack of descriptors or memory. */
+#define PAUSE_NS ((gint64) 100 * 1000000)
+
+typedef struct
+{
+  TpsServer *server;
+  gint fd;
+  TpsWatch *watch;
+  /* The file of a Unix socket that must be removed; NULL = none. Its identity is stored, because
+   * another server may have replaced the file. */
+  gchar *path;
+  dev_t device;
+  ino_t inode;
+} Listener;
 
 typedef enum
 {
@@ -65,9 +91,14 @@ struct TpsServer
   TpsWorkerPool *own_workers;
   TpsWorkerPool *handshakes; /* NULL = connections are not encrypted */
   GError *no_threads;        /* of tps_server_new(), for tps_server_start(); NULL = none */
-  TpsAcceptor *acceptor;
+  GPtrArray *listeners;      /* of Listener */
+  GPtrArray *addresses;      /* of gchar *, ended by NULL */
   TpsIoThread *io;
   guint n_io;
+
+  /* Used only on the thread of the first loop. */
+  guint next_io; /* the loops get connections in turn */
+  guint64 resume_timer;
 
   TpsMutex lock; /* guards all fields below */
   TpsCond changed;
@@ -83,6 +114,232 @@ struct TpsServerClass
 };
 
 G_DEFINE_TYPE (TpsServer, tps_server, THRIFT_TYPE_SERVER)
+
+/* ---- accepting ------------------------------------------------------------------------------ */
+
+static void
+describe_peer (const struct sockaddr_storage *peer, gchar *text, gsize size)
+{
+  const struct sockaddr_in *v4 = (const struct sockaddr_in *) peer;
+  const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *) peer;
+  gchar host[INET6_ADDRSTRLEN] = "?";
+
+  if (peer->ss_family == AF_INET)
+    g_snprintf (text, size, "%s:%u", inet_ntop (AF_INET, &v4->sin_addr, host, sizeof host),
+                (guint) ntohs (v4->sin_port));
+  else if (peer->ss_family == AF_INET6)
+    g_snprintf (text, size, "[%s]:%u", inet_ntop (AF_INET6, &v6->sin6_addr, host, sizeof host),
+                (guint) ntohs (v6->sin6_port));
+  else
+    g_strlcpy (text, "unix peer", size);
+}
+
+static void
+take_connection (TpsServer *server, gint fd, const struct sockaddr_storage *peer)
+{
+  TpsServerCore *core = server->core;
+  gchar text[INET6_ADDRSTRLEN + 16];
+  gboolean has_descriptors;
+
+  describe_peer (peer, text, sizeof text);
+  has_descriptors = tps_descriptor_table_may_keep (fd, TPS_DESCRIPTOR_OF_PEER);
+  if (!has_descriptors || tps_server_core_is_full (core))
+    {
+      tps_trace (&connection_refused, tps_field_text ("peer", text),
+                 tps_field_uint ("max_connections", core->limits.max_connections),
+                 tps_field_text ("reason", has_descriptors ? NULL : TPS_DESCRIPTORS_LACK));
+      tps_counter_add (core->counts.refused, 1);
+      tps_descriptors_close_socket (fd);
+      return;
+    }
+  atomic_fetch_add (&core->n_connections, 1);
+  tps_trace (&connection_accepted, tps_field_text ("peer", text));
+  tps_counter_add (core->counts.accepted, 1);
+  tps_gauge_add (core->counts.open, 1);
+  tps_socket_tune (fd);
+  tps_session_begin (&server->io[server->next_io++ % server->n_io], fd, text,
+                     core->tls != NULL && peer->ss_family != AF_UNIX
+                         ? tps_tls_acceptor_get_channel (core->tls)
+                         : &tps_plain_channel);
+}
+
+/* Sets the events of all listeners. Returns FALSE if at least one could not be changed. */
+static gboolean
+set_interest (TpsServer *server, guint32 epoll_events)
+{
+  g_autoptr (GError) error = NULL;
+
+  for (guint i = 0; i < server->listeners->len; i++)
+    {
+      Listener *listener = g_ptr_array_index (server->listeners, i);
+
+      if (!tps_loop_modify_watch (server->io[0].loop, listener->watch, epoll_events,
+                                  error == NULL ? &error : NULL)
+          && error != NULL)
+        tps_trace (&accept_failed, tps_field_text ("reason", error->message));
+    }
+  return error == NULL;
+}
+
+static void resume_accepting (gpointer data);
+
+static void
+resume_later (TpsServer *server)
+{
+  server->resume_timer = tps_loop_add_timer (server->io[0].loop, tps_clock_now_ns () + PAUSE_NS,
+                                             resume_accepting, server);
+}
+
+static void
+resume_accepting (gpointer data)
+{
+  TpsServer *server = data;
+
+  server->resume_timer = 0;
+  if (!set_interest (server, EPOLLIN))
+    resume_later (server);
+}
+
+static void
+on_connections (guint32 epoll_events, gpointer data)
+{
+  Listener *listener = data;
+
+  for (guint i = 0; i < MAX_ACCEPTS_PER_TURN; i++)
+    {
+      struct sockaddr_storage peer = { 0 };
+      socklen_t n_bytes = sizeof peer;
+      gint fd = accept4 (listener->fd, (struct sockaddr *) &peer, &n_bytes,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+      gint code = errno;
+
+      if (fd >= 0)
+        {
+          take_connection (listener->server, fd, &peer);
+          continue;
+        }
+      if (code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM)
+        {
+          /* The connection stays in the backlog, so the socket stays readable. Without a pause, the
+           * loop would retry accept() without end. */
+          tps_trace (&accept_failed, tps_field_text ("reason", g_strerror (code)));
+          if (listener->server->resume_timer == 0)
+            {
+              set_interest (listener->server, 0);
+              resume_later (listener->server);
+            }
+        }
+      if (code != EINTR && code != ECONNABORTED)
+        return;
+    }
+}
+
+static void
+remember_file (Listener *listener, const gchar *path)
+{
+  struct stat status;
+
+  if (path == NULL || lstat (path, &status) < 0)
+    return;
+  listener->path = g_strdup (path);
+  listener->device = status.st_dev;
+  listener->inode = status.st_ino;
+}
+
+/* Adds a listener. Takes ownership of `fd` and `bound`. `path` is the file of a Unix socket, which
+ * is removed when the listener closes; NULL = no file is removed. */
+static void
+add_listener (TpsServer *server, gint fd, gchar *bound, const gchar *path)
+{
+  Listener *listener = g_new0 (Listener, 1);
+
+  listener->server = server;
+  listener->fd = fd;
+  remember_file (listener, path);
+  g_ptr_array_add (server->listeners, listener);
+  g_ptr_array_insert (server->addresses, (gint) server->addresses->len - 1, bound);
+}
+
+static void
+remove_watches (TpsServer *server)
+{
+  for (guint i = 0; i < server->listeners->len; i++)
+    {
+      Listener *listener = g_ptr_array_index (server->listeners, i);
+
+      if (listener->watch != NULL)
+        tps_loop_remove_watch (server->io[0].loop, listener->watch);
+      listener->watch = NULL;
+    }
+}
+
+typedef struct
+{
+  TpsServer *server;
+  GError *error;
+} Start;
+
+static void
+start_on_loop (gpointer data)
+{
+  Start *start = data;
+  TpsServer *server = start->server;
+
+  for (guint i = 0; start->error == NULL && i < server->listeners->len; i++)
+    {
+      Listener *listener = g_ptr_array_index (server->listeners, i);
+
+      listener->watch = tps_loop_add_watch (server->io[0].loop, listener->fd, EPOLLIN,
+                                            on_connections, listener, &start->error);
+    }
+  if (start->error != NULL)
+    remove_watches (server);
+}
+
+static gboolean
+start_accepting (TpsServer *server, GError **error)
+{
+  Start start = { .server = server };
+
+  tps_loop_call (server->io[0].loop, start_on_loop, &start);
+  if (start.error != NULL)
+    g_propagate_error (error, start.error);
+  return start.error == NULL;
+}
+
+static void
+close_listener (Listener *listener)
+{
+  struct stat status;
+
+  if (listener->path != NULL && lstat (listener->path, &status) == 0
+      && status.st_dev == listener->device && status.st_ino == listener->inode)
+    unlink (listener->path);
+  close (listener->fd);
+  g_free (listener->path);
+  g_free (listener);
+}
+
+static void
+close_listeners (TpsServer *server)
+{
+  for (guint i = 0; i < server->listeners->len; i++)
+    close_listener (g_ptr_array_index (server->listeners, i));
+  g_ptr_array_set_size (server->listeners, 0);
+}
+
+/* Closes all sockets: no session begins afterwards. */
+static void
+stop_accepting (gpointer data)
+{
+  TpsServer *server = data;
+  TpsLoop *loop = server->io[0].loop;
+
+  if (server->resume_timer != 0)
+    tps_loop_cancel_timer (loop, server->resume_timer);
+  remove_watches (server);
+  close_listeners (server);
+}
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
@@ -179,7 +436,9 @@ static void
 tps_server_init (TpsServer *server)
 {
   server->services = g_array_new (FALSE, FALSE, sizeof (TpsService));
-  server->acceptor = tps_acceptor_new ();
+  server->listeners = g_ptr_array_new ();
+  server->addresses = g_ptr_array_new_with_free_func (g_free);
+  g_ptr_array_add (server->addresses, NULL);
   tps_mutex_init (&server->lock);
   tps_cond_init (&server->changed);
   server->all_answered = TRUE;
@@ -223,21 +482,37 @@ tps_server_add_processor (TpsServer *server, const gchar *name, ThriftProcessor 
 }
 
 gboolean
-tps_server_listen (TpsServer *server, const gchar *address, GError **error)
+tps_server_listen (TpsServer *server, const gchar *text, GError **error)
 {
-  return tps_acceptor_listen (server->acceptor, address, error);
+  g_auto (TpsAddress) address = { NULL };
+  gchar *bound = NULL;
+  gint fd;
+
+  if (!tps_address_parse (text, &address, error))
+    return FALSE;
+  fd = tps_address_listen (&address, &bound, error);
+  if (fd < 0)
+    return FALSE;
+  add_listener (server, fd, bound, address.path);
+  return TRUE;
 }
 
+/* The file of a Unix socket belongs to the process that created it, so it is not removed here. */
 gboolean
 tps_server_take_socket (TpsServer *server, gint fd, GError **error)
 {
-  return tps_acceptor_take_socket (server->acceptor, fd, error);
+  gchar *address = NULL;
+
+  if (!tps_passed_socket_prepare (fd, &address, error))
+    return FALSE;
+  add_listener (server, fd, address, NULL);
+  return TRUE;
 }
 
 const gchar *const *
 tps_server_get_addresses (TpsServer *server)
 {
-  return tps_acceptor_get_addresses (server->acceptor);
+  return (const gchar *const *) server->addresses->pdata;
 }
 
 guint
@@ -495,10 +770,9 @@ start (TpsServer *server, GError **error)
   tps_descriptor_table_enlarge (
       2 * ((gsize) server->core->limits.max_connections + server->core->limits.max_half_closed)
       + N_OTHER_DESCRIPTORS);
-  if (start_loops (server, error) && check_descriptors (error)
-      && tps_acceptor_start (server->acceptor, server->io, server->n_io, error))
+  if (start_loops (server, error) && check_descriptors (error) && start_accepting (server, error))
     {
-      addresses = tps_acceptor_get_addresses (server->acceptor);
+      addresses = tps_server_get_addresses (server);
       for (; *addresses != NULL; addresses++)
         tps_trace (&server_listening, tps_field_text ("address", *addresses));
       tps_trace (&server_started, tps_field_uint ("services", server->services->len),
@@ -569,7 +843,7 @@ drain (TpsServer *server)
 
   tps_trace (&server_draining, tps_field_uint ("calls", atomic_load (&core->n_calls)),
              tps_field_uint ("connections", atomic_load (&core->n_connections)));
-  tps_acceptor_stop (server->acceptor);
+  tps_loop_call (server->io[0].loop, stop_accepting, server);
   atomic_store (&core->stopping, TRUE);
   tps_dispatcher_shut_down (core->dispatcher);
   all_answered = wait_for_none (server, &core->n_calls, RUNNING_CALLS_NS);
@@ -639,7 +913,9 @@ finalize (GObject *object)
   g_clear_pointer (&server->own_workers, tps_worker_pool_free);
   g_clear_pointer (&server->handshakes, tps_worker_pool_free);
   free_loops (server);
-  tps_acceptor_free (server->acceptor);
+  close_listeners (server);
+  g_ptr_array_unref (server->listeners);
+  g_ptr_array_unref (server->addresses);
   tps_server_core_unref (server->core);
   tps_budgets_free (server->own_budgets);
   g_free (server->io);
