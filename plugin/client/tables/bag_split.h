@@ -22,8 +22,6 @@
 
 #include "plugin/client/tables/placed_table.h"
 
-G_BEGIN_DECLS
-
 typedef enum
 {
   TPS_SPLIT_POOLED = 0,
@@ -85,5 +83,3 @@ gboolean tps_bag_split_take_answer (TpsBagSplit *split, guint number, TpsTensor 
  * MAX, `maxima` becomes INT64 [bags, dim], as from tps_maxima_find(). `output` and `maxima` must be
  * zero on entry. */
 void tps_bag_split_merge (TpsBagSplit *split, TpsTensor *output, TpsTensor *maxima);
-
-G_END_DECLS

@@ -20,14 +20,12 @@ typedef struct
   gint64 *begins; /* RANGE: [n_shards + 1], first rows, then the number of rows; else NULL */
 } TpsPlacedTable;
 
-/* Creates a table that lies on `server` as a whole. `spec` must be resolved, and is copied. The
- * caller owns a reference. */
+/* Creates a whole table on `server`, owned by the caller. `spec`, resolved, is copied. */
 TpsPlacedTable *tps_placed_table_new_whole (const TpsTableSpec *spec, guint server);
 /* As tps_placed_table_new_whole(), but creates a table on all servers, or on the first ones if
  * there are fewer rows than servers. */
 TpsPlacedTable *tps_placed_table_new_dealt (const TpsTableSpec *spec, TpsShardKind kind,
                                             guint n_servers);
-/* Takes a reference, or drops one. Thread: any. */
 TpsPlacedTable *tps_placed_table_ref (TpsPlacedTable *table);
 void tps_placed_table_unref (TpsPlacedTable *table);
 

@@ -5,10 +5,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "plugin/client/tables/lookup_plan.h"
-#include "plugin/client/tables/push_plan.h"
 #include "plugin/client/tables/row_split.h"
 #include "plugin/client/tables/servers.h"
+#include "plugin/client/tables/table_plans.h"
 #include "plugin/wire/value_kinds.h"
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
@@ -16,8 +15,8 @@
 #include "runtime/base/sized.h"
 
 /* The happy path of a lookup or push: the call is checked, and its tables are found. A plan
- * (lookup_plan.h, push_plan.h) turns it into one request per server. servers.h sends the requests,
- * all at the same time. When the last reply has arrived, the plan merges the replies on the I/O
+ * (table_plans.h) turns it into one request per server. servers.h sends the requests, all at the
+ * same time. When the last reply has arrived, the plan merges the replies on the I/O
  * thread that received it, and `done` is called there.
  *
  * A call that fails before any request is sent ends by tps_servers_defer(), because `done` must not

@@ -7,8 +7,6 @@
 
 #include "plugin/client/tables/placed_table.h"
 
-G_BEGIN_DECLS
-
 /* The rows in one shard. */
 typedef struct
 {
@@ -42,13 +40,10 @@ void tps_row_split_clear (TpsRowSplit *split);
 gboolean tps_row_split_take_answer (TpsRowSplit *split, guint number, TpsTensor *answer,
                                     GError **error);
 
-/* Merges the replies, all of which must have been taken, into [n, dim] of the table's dtype. `rows`
- * must be zero on entry. */
+/* Merges the taken replies into [n, dim] of the table's dtype. `rows` must be zero on entry. */
 void tps_row_split_merge (TpsRowSplit *split, TpsTensor *rows);
 
 /* Collects the rows of part `number` from `values` [n, dim], of any dtype, into `gathered`, which
  * must be zero on entry and may borrow from `values`. */
 void tps_row_split_gather (const TpsRowSplit *split, guint number, TpsTensorView values,
                            TpsTensor *gathered);
-
-G_END_DECLS

@@ -51,8 +51,7 @@ void tps_servers_call (TpsServers *servers, const TpsRpc *rpc, const TpsServerRe
                        guint n_requests, gint64 deadline_ns, TpsServersAnswered done,
                        gpointer user_data);
 
-/* Calls `func` soon, on an I/O thread, without an error, or with ABORTED if the servers have been
- * cancelled. Thread: any. */
+/* Calls `func` soon on an I/O thread; with ABORTED if the servers are cancelled. Thread: any. */
 void tps_servers_defer (TpsServers *servers, TpsClientDelayed func, gpointer user_data);
 
 /* As tps_servers_call(), but waits. Returns TRUE if all requests succeeded. errors [n_requests]
