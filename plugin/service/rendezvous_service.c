@@ -11,23 +11,9 @@ struct TpsRendezvous
 {
   TpsRendezvousStore *store;
   TpsShell shell; /* for the timer; its lock must be taken before the lock of the store */
-  TpsClockFunc clock;
-  gpointer clock_data;
 };
 
-/* ---- clock and timer ------------------------------------------------------------------------ */
-
-static gint64
-monotonic_clock (gpointer unused)
-{
-  return tps_clock_now_ns ();
-}
-
-static gint64
-now_ns (TpsRendezvous *rendezvous)
-{
-  return rendezvous->clock (rendezvous->clock_data);
-}
+/* ---- timer ---------------------------------------------------------------------------------- */
 
 /* Sets the timer to the earliest deadline of a waiter. The lock of the shell must be held. */
 static void
@@ -42,7 +28,7 @@ expire (gpointer data)
 {
   TpsRendezvous *rendezvous = data;
 
-  tps_rendezvous_store_expire (rendezvous->store, now_ns (rendezvous));
+  tps_rendezvous_store_expire (rendezvous->store, tps_clock_now_ns ());
   TPS_LOCK_SCOPE (&rendezvous->shell.lock);
   arm_timer (rendezvous);
 }
@@ -54,15 +40,7 @@ tps_rendezvous_new (TpsWorkerPool *workers, const TpsBudgets *budgets)
 
   rendezvous->store = tps_rendezvous_store_new (budgets);
   tps_shell_init (&rendezvous->shell, workers, expire, rendezvous);
-  rendezvous->clock = monotonic_clock;
   return rendezvous;
-}
-
-void
-tps_rendezvous_set_clock (TpsRendezvous *rendezvous, TpsClockFunc clock, gpointer user_data)
-{
-  rendezvous->clock = clock;
-  rendezvous->clock_data = user_data;
 }
 
 void
@@ -125,11 +103,10 @@ is_connected (gpointer call)
 static void
 wait_for_key (TpsRendezvous *rendezvous, TpsCall *call, const TpsRendezvousArguments *arguments)
 {
-  gint64 timeout_ms = MIN (arguments->timeout_ms, TPS_RENDEZVOUS_MAX_WAIT_MS);
   TpsRendezvousWait wait = {
     .owner = tps_call_get_connection (call),
     .is_connected = is_connected,
-    .deadline_ns = now_ns (rendezvous) + timeout_ms * 1000000,
+    .deadline_ns = tps_rendezvous_deadline_ns (tps_clock_now_ns (), arguments->timeout_ms),
     .done = answer_get,
     .user_data = call,
   };

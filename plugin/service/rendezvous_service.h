@@ -18,17 +18,10 @@ typedef struct TpsRendezvous TpsRendezvous;
  * tps_rendezvous_store_new(). */
 TpsRendezvous *tps_rendezvous_new (TpsWorkerPool *workers, const TpsBudgets *budgets);
 
-/* Replaces the clock that sets and compares the deadlines of waits. Timers still use the monotonic
- * clock. For tests; must be called before the first request. */
-void tps_rendezvous_set_clock (TpsRendezvous *rendezvous, TpsClockFunc clock, gpointer user_data);
-
 /* Ends pending calls with UNAVAILABLE, and frees the object. */
 void tps_rendezvous_free (TpsRendezvous *rendezvous);
 
-/* Sets the numbers of keys and of pending calls. Thread: any. */
 void tps_rendezvous_get_size (TpsRendezvous *rendezvous, guint *n_keys, guint *n_waiters);
-
-/* Returns the window of push ids. Borrowed. */
 TpsPushWindow *tps_rendezvous_get_pushes (TpsRendezvous *rendezvous);
 
 /* Returns the service for a dispatcher. It borrows `rendezvous`. */

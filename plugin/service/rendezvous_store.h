@@ -39,6 +39,13 @@ typedef struct
   gboolean (*is_connected) (gpointer user_data);
 } TpsRendezvousWait;
 
+/* Returns the deadline of a wait that begins at `now_ns`. */
+static inline gint64
+tps_rendezvous_deadline_ns (gint64 now_ns, gint32 timeout_ms)
+{
+  return now_ns + (gint64) MIN (timeout_ms, TPS_RENDEZVOUS_MAX_WAIT_MS) * 1000000;
+}
+
 /* The id of a push. `client` NULL = no push id. */
 typedef struct
 {
@@ -51,8 +58,6 @@ typedef struct
  * budget, push ids to the budget of windows. A value is charged until its last reader has released
  * it. References to the budgets are taken; `budgets` NULL = nothing is charged. */
 TpsRendezvousStore *tps_rendezvous_store_new (const TpsBudgets *budgets);
-
-/* Returns the window of push ids. Borrowed. */
 TpsPushWindow *tps_rendezvous_store_get_pushes (TpsRendezvousStore *store);
 
 /* Frees a store, which must have been shut down: no call may be pending. */
@@ -88,7 +93,6 @@ gboolean tps_rendezvous_store_add (TpsRendezvousStore *store, const gchar *key, 
 gboolean tps_rendezvous_store_remove (TpsRendezvousStore *store, const gchar *prefix,
                                       GError **error);
 
-/* Sets the numbers of keys and of pending calls. */
 void tps_rendezvous_store_get_size (TpsRendezvousStore *store, guint *n_keys, guint *n_waiters);
 
 /* Returns the earliest deadline; G_MAXINT64 if no call is pending. */

@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include <atomic>
 #include <thread>
@@ -125,49 +124,13 @@ TEST_F (ServicesTest, AServiceMayBeClosedForAWhile)
   g_object_unref (server);
 }
 
-// A clock whose first reading begins a wait. The second reading is `wait_ns` less 1 ns later, and
-// all further readings are `wait_ns` later. The wait begins so far in the past that its timer,
-// which uses the monotonic clock, is due at once.
-struct ScriptedClock
+TEST (RendezvousTest, NoWaitForAKeyIsLongerThanFiveMinutes)
 {
-  static gint64
-  Read (gpointer data)
-  {
-    auto *self = static_cast<ScriptedClock *> (data);
-    int n = self->n_readings++;
-    return self->begin_ns + (n == 0 ? 0 : n == 1 ? self->wait_ns - 1 : self->wait_ns);
-  }
-  gint64 wait_ns;
-  gint64 begin_ns = tps_clock_now_ns () - wait_ns;
-  std::atomic<int> n_readings { 0 };
-};
+  constexpr gint64 ms = 1000000;
 
-bool
-HasReply (const RawClient &client)
-{
-  pollfd reply = { client.fd (), POLLIN, 0 };
-  return poll (&reply, 1, 20000) == 1;
-}
-
-TEST_F (ServicesTest, NoWaitForAKeyIsLongerThanFiveMinutes)
-{
-  struct
-  {
-    gint32 timeout_ms;
-    gint64 wait_ms;
-  } cases[] = {
-    { 299999, 299999 }, { 300000, 300000 }, { 300001, 300000 }, { G_MAXINT32, 300000 }
-  };
-  RawClient client (address_);
-  for (const auto &wanted : cases)
-    {
-      ScriptedClock clock { wanted.wait_ms * 1000000 };
-      tps_rendezvous_set_clock (rendezvous_, ScriptedClock::Read, &clock);
-      client.Send ("Rendezvous:get", 1, KeyField ("none", nullptr, &wanted.timeout_ms));
-      ASSERT_TRUE (HasReply (client)) << wanted.timeout_ms << " ms: the wait is too long";
-      EXPECT_EQ (ErrorCode (client.Receive ()), 6);
-      EXPECT_EQ (clock.n_readings, 3) << wanted.timeout_ms << " ms: the wait is too short";
-    }
+  EXPECT_EQ (tps_rendezvous_deadline_ns (7, 299999), 7 + 299999 * ms);
+  for (gint32 timeout_ms : { 300000, 300001, G_MAXINT32 })
+    EXPECT_EQ (tps_rendezvous_deadline_ns (7, timeout_ms), 7 + 300000 * ms);
 }
 
 // The deadlines are in descending order, so each one needs a new timer.
