@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The arithmetic of optimizers on the CPU. Every operation rounds once to float, in the order of the
- * formulas in optimizer.c; factors are rounded to float first. */
+/* The arithmetic of optimizers on the CPU. Every operation rounds once to float, in the order of
+ * the formulas in optimizer.c; factors are rounded to float first. */
 
 #pragma once
 
@@ -27,7 +27,6 @@ typedef void TpsUpdateRow (const TpsOptimizerStep *step, gfloat *values, const g
 void tps_cpu_optimizer_step_init (TpsOptimizerStep *step, const TpsOptimizerSpec *spec,
                                   gint64 number);
 
-/* Returns the function of a known `kind`. */
 TpsUpdateRow *tps_cpu_optimizer_get (TpsOptimizerKind kind);
 
 G_END_DECLS
