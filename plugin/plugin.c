@@ -16,9 +16,7 @@
 #include "runtime/base/process_numbers.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/trace.h"
-#include "runtime/server/model/model_capture.h"
 #include "runtime/server/quota/quotas.h"
-#include "runtime/server/tables/table_snapshot.h"
 
 /* The limit of the common segments of averages, and separately of models. It includes segments
  * that are kept for reuse. Clients that do not return segments can hold no more memory than

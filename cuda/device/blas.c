@@ -2,9 +2,6 @@
 
 #include "cuda/device/blas.h"
 
-#include <dlfcn.h>
-#include <string.h>
-
 #include "cuda/device/search.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"

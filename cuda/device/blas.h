@@ -16,6 +16,5 @@ cublasHandle_t tps_cuda_blas_handle_new (cudaStream_t stream, GError **error);
 /* Frees a handle. Its device must be the current one. */
 void tps_cuda_blas_handle_free (cublasHandle_t handle);
 
-/* Implements the gemm slot of the backend; m, n and k must be > 0. Errors: RESOURCE_EXHAUSTED,
- * DEVICE_LOST. */
+/* Implements the slot gemm; m, n and k must be > 0. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
 gboolean tps_cuda_blas_gemm (cublasHandle_t handle, const TpsGemm *gemm, GError **error);

@@ -50,7 +50,7 @@ tps_cuda_failure_is_passing (cudaError_t code)
   return code == cudaSuccess;
 }
 
-#define MAX_DEVICES 64 /* devices that tps_cuda_device_enter_any() can find */
+#define MAX_DEVICES 64 /* devices that enter_any() can find */
 
 static _Atomic guint64 started_devices; /* one bit for each started device */
 
@@ -187,8 +187,11 @@ tps_cuda_device_enter_lost (TpsCudaDevice *device)
   cudaGetLastError (); /* clears the error */
 }
 
-gboolean
-tps_cuda_device_enter_any (void)
+/* Makes a started device the current one, unless the current one is started. Calls that could
+ * otherwise create a context on the current device must be preceded by this call. Returns FALSE if
+ * no device is started. Thread: any. */
+static gboolean
+enter_any (void)
 {
   guint64 started = atomic_load (&started_devices);
   int current = -1;
@@ -760,7 +763,7 @@ tps_cuda_place_of (gconstpointer memory)
 
   /* If no device is started, CUDA has not allocated any memory in this process. The query would
    * create a context on the current device. */
-  if (!tps_cuda_device_enter_any ())
+  if (!enter_any ())
     return TPS_CUDA_PLACE_PAGEABLE;
   if (cudaPointerGetAttributes (&attributes, memory) != cudaSuccess)
     {

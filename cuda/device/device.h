@@ -68,14 +68,8 @@ TpsCudaDevice *tps_cuda_device_new (gint ordinal, const TpsDeviceOps *ops, GErro
  * not start. Thread: any. */
 gboolean tps_cuda_device_enter (TpsCudaDevice *device, GError **error);
 
-/* Makes the device the current one without starting or checking it, for releasing resources of a
- * device that may be lost. */
+/* Makes a device that may be lost the current one, unchecked, to release its resources. */
 void tps_cuda_device_enter_lost (TpsCudaDevice *device);
-
-/* Makes a started device the current one, unless the current one is started. Calls that could
- * otherwise create a context on the current device must be preceded by this call. Returns FALSE if
- * no device is started. Thread: any. */
-gboolean tps_cuda_device_enter_any (void);
 
 /* Returns TRUE for cudaSuccess. Otherwise sets DEVICE_LOST; `what` names the operation in the
  * message. Marks the device as lost if CUDA does not recover. Thread: any. */
@@ -139,8 +133,7 @@ typedef enum
   TPS_CUDA_PLACE_DEVICE,
 } TpsCudaPlace;
 
-/* Returns the kind of memory at `memory`, as known to CUDA; managed memory counts as DEVICE.
- * Thread: any. */
+/* Returns CUDA's kind of the memory; managed memory counts as DEVICE. Thread: any. */
 TpsCudaPlace tps_cuda_place_of (gconstpointer memory);
 
 /* The table of the functions of a GPU; static. */

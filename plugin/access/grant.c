@@ -6,8 +6,6 @@
 
 #include "plugin/access/grant.h"
 
-#include <string.h>
-
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 

@@ -67,7 +67,6 @@ gboolean tps_server_flags_parse (const gchar *const *argv, const gchar *addition
  * travel unencrypted. The options --insecure and --make-token disable this check. */
 gboolean tps_server_flags_check_exposure (const TpsServerFlags *flags,
                                           const gchar *const *addresses, GError **error);
-/* Frees the contents of the flags. */
 void tps_server_flags_clear (TpsServerFlags *flags);
 
 /* Returns the table of all options, ended by a NULL name; static. */

@@ -118,8 +118,9 @@ tps_passed_sockets_clear (TpsPassedSockets *sockets)
   sockets->n = 0;
 }
 
-gchar *
-tps_passed_sockets_describe (const TpsPassedSockets *sockets, guint index)
+/* Returns "socket 4 (thriftps.socket)" for errors. The caller owns it. */
+static gchar *
+describe_socket (const TpsPassedSockets *sockets, guint index)
 {
   guint fd = TPS_PASSED_SOCKETS_FIRST + index;
 
@@ -230,7 +231,7 @@ tps_service_manager_give_sockets (TpsServiceManager *manager, TpsServer *server,
   for (guint i = 0; i < manager->sockets.n; i++)
     if (!tps_server_take_socket (server, TPS_PASSED_SOCKETS_FIRST + (gint) i, error))
       {
-        g_autofree gchar *socket = tps_passed_sockets_describe (&manager->sockets, i);
+        g_autofree gchar *socket = describe_socket (&manager->sockets, i);
 
         g_prefix_error (error, "%s of the service manager: ", socket);
         return FALSE;

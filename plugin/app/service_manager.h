@@ -23,8 +23,7 @@ typedef struct TpsNotifier TpsNotifier;
 TpsNotifier *tps_notifier_new (const gchar *address, GError **error);
 void tps_notifier_free (TpsNotifier *notifier);
 
-/* Sends one message, without waiting. FALSE: the manager did not accept the message; it may accept
- * a later one. */
+/* Sends a message without waiting. FALSE: it was not accepted; a later one may be. */
 gboolean tps_notifier_send (TpsNotifier *notifier, const gchar *message);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsNotifier, tps_notifier_free)
@@ -51,10 +50,6 @@ gboolean tps_passed_sockets_parse (const gchar *listen_pid, const gchar *listen_
                                    GError **error);
 void tps_passed_sockets_clear (TpsPassedSockets *sockets);
 
-/* Returns a description of socket `index` for errors, "socket 4 (thriftps.socket)". The caller owns
- * it. */
-gchar *tps_passed_sockets_describe (const TpsPassedSockets *sockets, guint index);
-
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsPassedSockets, tps_passed_sockets_clear)
 
 /* ---- service manager ------------------------------------------------------------------------ */
@@ -70,8 +65,7 @@ void tps_service_manager_free (TpsServiceManager *manager);
 /* Returns the number of sockets from the manager; the server must listen on them. */
 guint tps_service_manager_get_n_sockets (const TpsServiceManager *manager);
 
-/* Passes all sockets from the manager to `server`. Errors: those of tps_server_take_socket(), with
- * the name of the socket. */
+/* Passes all sockets to `server`. Errors: those of tps_server_take_socket(), with the name. */
 gboolean tps_service_manager_give_sockets (TpsServiceManager *manager, TpsServer *server,
                                            GError **error);
 

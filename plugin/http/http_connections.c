@@ -3,7 +3,6 @@
 #include "plugin/http/http_connections.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

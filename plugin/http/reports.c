@@ -38,8 +38,11 @@ const TpsCountName tps_table_counts[TPS_N_TABLE_COUNTS] = {
   [TPS_COUNT_PUSH_ROWS] = { "table_push_rows_total", "push_rows" },
 };
 
-GHashTable *
-tps_readings_index (const TpsReading *reading, const gchar *name)
+/* Returns a table from the values of the first label of a family to TpsSample, for families with a
+ * single label. The caller owns the table (g_hash_table_unref()); its contents are borrowed from
+ * `reading`. NULL = the reading has no such family. */
+static GHashTable *
+index_readings (const TpsReading *reading, const gchar *name)
 {
   const TpsFamilyReading *family = tps_readings_find (reading, name);
   GHashTable *index;
@@ -539,7 +542,7 @@ add_tables (const TpsReports *reports, TpsJsonWriter *json, const TpsTableSpecs 
   tps_json_open (json, "tables", '[');
   traffic.reading = tps_counters_read (tps_metrics_get_counters (reports->plugin->metrics));
   for (guint i = 0; i < TPS_N_TABLE_COUNTS; i++)
-    traffic.by_name[i] = tps_readings_index (traffic.reading, tps_table_counts[i].family);
+    traffic.by_name[i] = index_readings (traffic.reading, tps_table_counts[i].family);
   for (guint i = begin; i < end; i++)
     add_table (json, &specs->specs[i], &traffic);
   for (guint i = 0; i < TPS_N_TABLE_COUNTS; i++)

@@ -13,8 +13,7 @@
 
 /* Access to the numbers in a reading of the server's counters, by the names of their families. */
 
-/* Returns the family with this name, borrowed from `reading`. NULL = the reading has no such
- * family. */
+/* Returns the family with this name, borrowed from `reading`; NULL: there is none. */
 const TpsFamilyReading *tps_readings_find (const TpsReading *reading, const gchar *name);
 
 /* A family that is counted for each method or each table, and the name of its member in JSON
@@ -44,11 +43,6 @@ typedef enum
 extern const TpsCountName tps_method_counts[TPS_N_METHOD_COUNTS];
 extern const TpsCountName tps_table_counts[TPS_N_TABLE_COUNTS];
 
-/* Returns a table from the values of the first label of a family to TpsSample, for families with a
- * single label. The caller owns the table (g_hash_table_unref()); its contents are borrowed from
- * `reading`. NULL = the reading has no such family. */
-GHashTable *tps_readings_index (const TpsReading *reading, const gchar *name);
-
 /* Returns the sum over all series of a family of counters or gauges; 0 if it is negative, or if the
  * reading has no such family. */
 guint64 tps_readings_sum (const TpsReading *reading, const gchar *name);
@@ -76,8 +70,7 @@ gboolean tps_reports_add_state (const TpsReports *reports, TpsJsonWriter *json, 
 /* Adds the member "durability". If `is_brief` is TRUE, members that seldom change are omitted. */
 void tps_reports_add_durability (const TpsReports *reports, TpsJsonWriter *json, gboolean is_brief);
 
-/* Returns the name of a budget in responses, borrowed from the budget. The root is called
- * "process". */
+/* Returns the name of a budget in responses, borrowed from it; "process" for the root. */
 const gchar *tps_reports_get_budget_name (TpsBudget *budget);
 
 /* The state of averaging, with its oldest open rounds, and of the model. */

@@ -2,7 +2,6 @@
 
 #include "runtime/base/options.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 

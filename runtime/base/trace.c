@@ -242,18 +242,12 @@ tps_trace_is_wanted (TpsTraceEvent *event)
 {
   guint limit;
 
-  if (!tps_trace_is_enabled (event->level))
+  if ((gint) event->level > atomic_load_explicit (&max_level, memory_order_relaxed))
     return FALSE;
   limit = __atomic_load_n (&event->limit, __ATOMIC_RELAXED);
   if (limit >> LIMIT_BITS != atomic_load_explicit (&generation, memory_order_relaxed))
     limit = find_limit (event);
   return event->level <= (limit & ((1 << LIMIT_BITS) - 1));
-}
-
-gboolean
-tps_trace_is_enabled (TpsTraceLevel level)
-{
-  return (gint) level <= atomic_load_explicit (&max_level, memory_order_relaxed);
 }
 
 /* Returns TRUE if the rate of the event allows a record now. Each record advances `used_until_ns`

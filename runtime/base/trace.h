@@ -111,9 +111,6 @@ TPS_DEFINE_FIELD (bool, BOOL, gboolean, flag)
 /* Returns TRUE if records of `event` reach the sink: its level is enabled in its area. */
 gboolean tps_trace_is_wanted (TpsTraceEvent *event);
 
-/* Returns TRUE if records of `level` reach the sink from at least one area. */
-gboolean tps_trace_is_enabled (TpsTraceLevel level);
-
 /* Emits `event` for tps_trace(), without a check of its level. At most TPS_TRACE_MAX_FIELDS fields;
  * `fields` may be NULL if there are none. */
 void tps_trace_emit (TpsTraceEvent *event, const TpsTraceField *fields, guint n_fields);
@@ -154,7 +151,6 @@ typedef struct
   guint64 n_dropped;    /* the queue was full, or no writer thread could be started */
 } TpsTraceStats;
 
-/* Returns the numbers of records since the start of the process. */
 void tps_trace_get_stats (TpsTraceStats *stats);
 
 /* ---- levels of areas ------------------------------------------------------------------------- */
@@ -174,7 +170,6 @@ typedef struct TpsTraceLevels TpsTraceLevels;
  * level; a name that is empty, too long, given twice, or not of a-z, 0-9 and _; too many or too
  * long. */
 TpsTraceLevels *tps_trace_levels_parse (const gchar *text, GError **error);
-
 /* Frees levels, which may be NULL. */
 void tps_trace_levels_free (TpsTraceLevels *levels);
 

@@ -258,6 +258,9 @@ tps_device_read_count (TpsStream *stream, const gint64 *count)
   return stream->device->ops->stream_sync (stream, NULL) ? (gsize) value : 0;
 }
 
+/* Returns the CPU, which lives as long as the process. Thread: any. */
+TpsDevice *tps_cpu_device_get (void);
+
 /* Finds a device by name; borrowed, it lives as long as the process. The first call with any name
  * but "cpu" loads drivers (device_library.h). Errors: NOT_FOUND; the message lists the known names
  * and, for "cuda…", the devices or the reason why there are none. Thread: any. */
@@ -267,8 +270,7 @@ TpsDevice *tps_device_find (const gchar *name, GError **error);
  * first call of this function or the next loads drivers. Thread: any. */
 TpsDevice **tps_device_list (void);
 
-/* Returns one line for the log: the devices other than the CPU, or the reason why there are none.
- * Static. Thread: any. */
+/* Returns a line for the log: the other devices, or why there are none. Static. Thread: any. */
 const gchar *tps_device_list_summary (void);
 
 G_END_DECLS

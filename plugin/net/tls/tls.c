@@ -3,7 +3,6 @@
 #include "plugin/net/tls/tls.h"
 
 #include <errno.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -3,7 +3,7 @@
 /* The CPU as a device. Operations are complete when the slot returns, so streams and events never
  * wait, and an accepted operation cannot fail. */
 
-#include "runtime/device/cpu/device.h"
+#include "runtime/device/backend.h"
 
 #include <string.h>
 

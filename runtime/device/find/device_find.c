@@ -5,7 +5,6 @@
 
 #include "runtime/device/backend.h"
 
-#include "runtime/device/cpu/device.h"
 #include "runtime/device/device_library.h"
 #include "runtime/base/error.h"
 

@@ -22,7 +22,6 @@
 #include "runtime/base/parallel.h"
 #include "runtime/device/device_memory.h"
 #include "runtime/base/error.h"
-#include "runtime/machine/machine.h"
 #include "runtime/base/sync.h"
 #include "runtime/server/averaging/digest.h"
 #include "runtime/server/open_rounds.h"

@@ -2,8 +2,6 @@
 
 #include "runtime/server/log/log_check.h"
 
-#include <string.h>
-
 #include "runtime/base/error.h"
 #include "runtime/server/log/log_format.h"
 #include "runtime/server/log/log_folder.h"

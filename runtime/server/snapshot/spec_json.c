@@ -3,7 +3,6 @@
 #include "runtime/server/snapshot/spec_json.h"
 
 #include <math.h>
-#include <string.h>
 
 static void
 append_numbers (GString *json, gconstpointer object, const TpsNumberField *numbers, guint n)

@@ -7,8 +7,7 @@
 
 #include "runtime/device/backend.h"
 
-/* Updates `n_elems` values by one step of SGD. `velocity` [n_elems] may be NULL if momentum is
- * 0. */
+/* Takes a step of SGD for `n_elems` values. `velocity` [n_elems] may be NULL if momentum is 0. */
 void tps_cpu_sgd (const TpsSgdFactors *factors, gfloat *values, const gfloat *gradient,
                   gfloat *velocity, gsize n_elems);
 /* Updates the rows `indices` [n_rows], which must be unique, of values [., dim] and of velocity [.,

@@ -2,8 +2,6 @@
 
 #include "runtime/device/cpu/kernels/group.h"
 
-#include <string.h>
-
 #include "runtime/base/buffer.h"
 
 #define DIGIT_BITS 11

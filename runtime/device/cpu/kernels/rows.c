@@ -159,9 +159,11 @@ tps_cpu_add_rows (gfloat *sum, const gfloat *const *rows, gsize n_rows, gsize n_
     add_rows (sum, rows, NULL, n_rows, n_ahead, dim, LINE);
 }
 
-TPS_TARGET_CLONES void
-tps_cpu_add_weighted_rows (gfloat *sum, const gfloat *const *rows, const gfloat *weights,
-                           gsize n_rows, gsize n_ahead, gsize dim)
+/* As tps_cpu_add_rows(), but adds weights[i] * rows[i][d]. Each product is rounded before it is
+ * added. */
+TPS_TARGET_CLONES static void
+add_weighted_rows (gfloat *sum, const gfloat *const *rows, const gfloat *weights, gsize n_rows,
+                   gsize n_ahead, gsize dim)
 {
   if (tps_tuning_get ()->fetch_bytes >= PAIR_OF_LINES)
     add_rows (sum, rows, weights, n_rows, n_ahead, dim, PAIR_OF_LINES);
@@ -263,7 +265,7 @@ sum_bag (Window *window, gsize bag, gfloat *output)
       n = end - first;
       rows = rows_from (window, first, &n);
       if (bags->weights != NULL)
-        tps_cpu_add_weighted_rows (output, rows, bags->weights + first, n, window->n_ahead, dim);
+        add_weighted_rows (output, rows, bags->weights + first, n, window->n_ahead, dim);
       else
         tps_cpu_add_rows (output, rows, n, window->n_ahead, dim);
     }
@@ -404,7 +406,7 @@ sum_half_bag (const HalfPool *pool, gsize first, gsize end, gfloat *output)
           TPS_DTYPE_FLOAT32, pool->row, pool->dtype,
           pool->table + (gsize) pool->bags->indices[i] * dim * tps_dtype_size (pool->dtype), dim);
       if (pool->bags->weights != NULL)
-        tps_cpu_add_weighted_rows (output, &row, pool->bags->weights + i, 1, 0, dim);
+        add_weighted_rows (output, &row, pool->bags->weights + i, 1, 0, dim);
       else
         tps_cpu_add_rows (output, &row, 1, 0, dim);
     }

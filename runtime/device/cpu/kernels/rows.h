@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Operations on rows selected by id, below the backend table: embedding bags, and sums of bags. Scratch memory comes from the default pool. Thread: any. */
+/* Operations on rows selected by id, below the backend table: embedding bags, and sums of bags.
+ * Scratch memory comes from the default pool. Thread: any. */
 
 #pragma once
 
@@ -43,10 +44,5 @@ gsize tps_cpu_embedding_backward_rows (const TpsBags *bags, const gfloat *output
  * valid. */
 void tps_cpu_add_rows (gfloat *sum, const gfloat *const *rows, gsize n_rows, gsize n_ahead,
                        gsize dim);
-
-/* As tps_cpu_add_rows(), but adds weights[i] * rows[i][d]. Each product is rounded before it is
- * added. */
-void tps_cpu_add_weighted_rows (gfloat *sum, const gfloat *const *rows, const gfloat *weights,
-                                gsize n_rows, gsize n_ahead, gsize dim);
 
 G_END_DECLS

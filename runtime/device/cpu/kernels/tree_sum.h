@@ -68,6 +68,5 @@ tps_tree_sum_next (TpsTreeSum *tree)
   return TRUE;
 }
 
-/* Completes the sum: `sum` is the sum of all terms afterwards. Without any term, `sum` does not
- * change. */
+/* Completes the sum of all terms. Without any term, `sum` does not change. */
 void tps_tree_sum_finish (TpsTreeSum *tree);
