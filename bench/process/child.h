@@ -13,7 +13,6 @@ typedef struct TpsSupervisor TpsSupervisor;
 
 /* Creates a supervisor without children. The caller owns the result. */
 TpsSupervisor *tps_supervisor_new (void);
-
 /* Kills the remaining children, and frees the supervisor. */
 void tps_supervisor_free (TpsSupervisor *supervisor);
 
@@ -65,7 +64,6 @@ typedef struct TpsChild TpsChild;
  * child. The caller owns the result. */
 TpsChild *tps_child_start (TpsSupervisor *supervisor, const gchar *name, gchar **argv,
                            GError **error);
-
 /* Closes the pipes and frees the child, whose process must then end, or is killed later. */
 void tps_child_free (TpsChild *child);
 

@@ -23,7 +23,6 @@ gchar *tps_served_find (const gchar *program, GError **error);
  * it listens. `name` is for messages. The caller owns the result. Errors: UNAVAILABLE, ABORTED. */
 TpsServed *tps_served_start (TpsSupervisor *supervisor, const gchar *name, const gchar *program,
                              const gchar *flags, guint n_addresses, GError **error);
-
 /* Close the pipes to the process, after which it ends, or kill it; and free `served`. */
 void tps_served_free (TpsServed *served);
 void tps_served_kill (TpsServed *served);

@@ -45,7 +45,6 @@ TpsMaster *tps_master_new (const TpsWorld *world, TpsBenchRun *run, const GPtrAr
 
 /* Marks the run as failed. The roles get the reason, which is copied, and end with a failure. */
 void tps_master_fail (TpsMaster *master, const gchar *why);
-
 /* Tells all roles to end, waits for a short time, stops the rendezvous and frees the master. */
 void tps_master_free (TpsMaster *master);
 

@@ -18,8 +18,7 @@
 
 G_BEGIN_DECLS
 
-/* Returns TRUE if this library has code for devices of the generation major.minor. Needs no
- * context. Thread: any. */
+/* TRUE: the library has code for the generation major.minor. Needs no context. Thread: any. */
 gboolean tps_cuda_has_code_for (gint major, gint minor);
 /* Checks with CUDA that this library has code for the current device. Enqueues nothing. Thread:
  * any. */
@@ -78,8 +77,7 @@ cudaError_t tps_cuda_l1_loss (cudaStream_t stream, gdouble *loss, gfloat *input_
 TPS_OPTIMIZERS (TPS_CUDA_OPTIMIZER_ROWS)
 #undef TPS_CUDA_OPTIMIZER_ROWS
 
-/* Updates `n_elems` values by one step of SGD. `velocity` [n_elems] may be NULL if momentum is
- * 0. */
+/* Takes a step of SGD for `n_elems` values. `velocity` [n_elems] may be NULL if momentum is 0. */
 cudaError_t tps_cuda_sgd (cudaStream_t stream, const TpsOptimizerStep *step, gfloat *values,
                           const gfloat *gradient, gfloat *velocity, gsize n_elems);
 

@@ -69,7 +69,6 @@ typedef struct
  * lives as long as `owner`, which the grant releases with `release_owner`. */
 TpsGrant *tps_grant_new (const TpsPrincipal *principal, TpsRules *rules, const GPtrArray *methods,
                          TpsAudit *audit, gpointer owner, GDestroyNotify release_owner);
-/* Takes a reference, or drops one. Thread: any. */
 TpsGrant *tps_grant_ref (const TpsGrant *grant);
 void tps_grant_unref (TpsGrant *grant);
 

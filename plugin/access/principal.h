@@ -18,7 +18,6 @@ G_BEGIN_DECLS
 /* Creates a principal, which the caller owns. Copies `name` and `tenant` (NULL =
  * TPS_ANONYMOUS_TENANT or TPS_DEFAULT_TENANT, depending on `kind`). */
 TpsPrincipal *tps_principal_new (TpsPrincipalKind kind, const gchar *name, const gchar *tenant);
-/* Takes a reference, or drops one. Thread: any. */
 TpsPrincipal *tps_principal_ref (const TpsPrincipal *principal);
 void tps_principal_unref (TpsPrincipal *principal);
 

@@ -66,13 +66,11 @@ typedef struct
   gchar *tenant; /* NULL = the rule names none */
 } TpsRule;
 
-/* Reads the rules from a file. The caller owns the result. Errors: INVALID_ARGUMENT, "FILE:LINE:
- * reason". */
+/* Reads a file of rules, owned by the caller. Errors: INVALID_ARGUMENT, "FILE:LINE: reason". */
 TpsRules *tps_rules_read (const gchar *file, GError **error);
 /* Parses the rules in `text`; `file` is the file name for errors. The caller owns the result.
  * Errors: INVALID_ARGUMENT, "FILE:LINE: reason". */
 TpsRules *tps_rules_parse (const gchar *file, const gchar *text, GError **error);
-/* Takes a reference, or drops one. Thread: any. */
 TpsRules *tps_rules_ref (TpsRules *rules);
 void tps_rules_unref (TpsRules *rules);
 

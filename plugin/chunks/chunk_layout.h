@@ -31,8 +31,7 @@ typedef struct
  * their number would exceed 2^31 - 1. */
 TpsChunkLayout tps_chunk_layout (gint64 n_bytes, gsize n_each_bytes);
 
-/* Returns TRUE if a message of `n_bytes` can consist of `n_chunks` chunks, the first of which has
- * `n_each_bytes`. */
+/* Returns TRUE if `n_bytes` can be `n_chunks` chunks, the first of which has `n_each_bytes`. */
 gboolean tps_chunk_layout_is_possible (gint64 n_bytes, gint32 n_chunks, gsize n_each_bytes);
 
 /* Returns the number of bytes of chunk `index`, which must be below n_chunks. */
@@ -45,7 +44,6 @@ void tps_chunk_layout_get_pieces (const TpsChunkLayout *layout, gint32 index, Tp
 
 /* ---- checksums ------------------------------------------------------------------------------ */
 
-/* Returns the CRC32C of the bytes of `pieces`, in order. */
 guint32 tps_crc32c_of_pieces (const struct iovec *pieces, guint n_pieces);
 
 /* Returns TRUE if the CRC of a chunk matches its data. Errors: `code`. */

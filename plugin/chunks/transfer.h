@@ -62,15 +62,12 @@ TpsTransfer *tps_transfer_new (const gchar *name, gint64 n_bytes, gint32 n_chunk
 /* Creates a transfer for the reply to a call that did not come in chunks. Takes ownership of
  * `answer`, which must have been ended for a transfer. The caller owns a reference. */
 TpsTransfer *tps_transfer_new_answered (const gchar *name, TpsWriter *answer);
-
-/* Thread: any. */
 TpsTransfer *tps_transfer_ref (TpsTransfer *transfer);
 void tps_transfer_unref (TpsTransfer *transfer);
 
 /* Returns TRUE if `principal`, which may be NULL, may use the transfer. */
 gboolean tps_transfer_may_use (const TpsTransfer *transfer, const gchar *principal);
 
-/* Returns the name of a state, for errors; static. */
 const gchar *tps_transfer_state_name (TpsTransferState state);
 
 /* Returns the number of bytes that count against a limit: the announced length of the call, and

@@ -73,7 +73,6 @@ gboolean tps_transfer_store_reserve (TpsTransferStore *store, const TpsTransfer 
 /* Returns the transfer with this name; borrowed. Errors: NOT_FOUND. */
 TpsTransfer *tps_transfer_store_find (TpsTransferStore *store, const gchar *name, GError **error);
 
-/* Sets the error to NOT_FOUND, for an unknown name. */
 void tps_transfer_store_set_not_found (const TpsTransferStore *store, const gchar *name,
                                        GError **error);
 
@@ -87,8 +86,7 @@ gboolean tps_transfer_store_touch (TpsTransferStore *store, const TpsTransfer *t
 TpsTransfer *tps_transfer_store_keep (TpsTransferStore *store, TpsWriter *answer,
                                       const TpsTransferNeed *need, GError **error);
 
-/* Takes ownership of the reply of a running transfer. The caller must have a reference to the
- * transfer. */
+/* Takes ownership of the reply of a running transfer, of which the caller has a reference. */
 void tps_transfer_store_answer (TpsTransferStore *store, TpsTransfer *transfer, TpsWriter *answer,
                                 gint64 now_ns);
 

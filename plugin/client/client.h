@@ -15,8 +15,7 @@
 
 G_BEGIN_DECLS
 
-/* Sets the pool for the tensors of replies; a reference is taken. Must be called before the first
- * call. */
+/* Sets the pool for tensors of replies; a reference is taken. Must precede the first call. */
 void tps_client_set_bodies (TpsClient *client, TpsBufferPool *bodies);
 
 /* Writes the arguments as the fields of the arguments struct. The client itself writes the
@@ -67,8 +66,7 @@ void tps_client_delay (TpsClient *client, gint64 until_ns, TpsClientDelayed func
  * Thread: any. */
 gboolean tps_client_may_share_device (TpsClient *client, TpsDevice *device);
 
-/* Sets `stats` to the totals of the tensors sent and received through shared memory; all zero over
- * TCP. Thread: any. */
+/* Sets `stats` to the totals of tensors in shared memory; all zero over TCP. Thread: any. */
 void tps_client_get_sharing_stats (TpsClient *client, TpsSharingStats *stats);
 
 G_END_DECLS

@@ -157,15 +157,13 @@ void tps_client_call_set_name (TpsClientCall *call, const gchar *service, const 
  * end the message. */
 void tps_client_call_write (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_data);
 
-/* Gives the writer a reference to the call. Must be called once, when the message has been
- * ended. */
+/* Gives the writer a reference to the call. Must be called once, after the message has ended. */
 void tps_client_call_written (TpsClientCall *call);
 
 /* Frees the message and releases the lease, so that the call can be written again. */
 void tps_client_call_unwrite (TpsClientCall *call);
 
-/* Sends the message, unless the call has already ended. The call may be freed before this
- * returns. */
+/* Sends the message, unless the call has ended. The call may be freed before this returns. */
 void tps_client_call_send (TpsClientCall *call, TpsConnection *connection);
 
 /* Returns TRUE while the connection holds bytes of the call's arguments. */
@@ -181,8 +179,7 @@ void tps_client_call_decided (TpsClientCall *call);
 /* Stores `error_taken` as the outcome, and calls tps_client_call_decided(). */
 void tps_client_call_fail (TpsClientCall *call, GError *error_taken);
 
-/* The last step, on the loop: reports the outcome and frees the call. A TpsLoopFunc; `user_data` is
- * the call. */
+/* The last step, a TpsLoopFunc: reports the outcome and frees the call, which is `user_data`. */
 void tps_client_call_finish (gpointer user_data);
 
 /* ---- calls in flight ------------------------------------------------------------------------ */
@@ -263,7 +260,6 @@ struct TpsClientLink
 
 /* Creates a link, which connects on the loop. Must be called with client->lock held. */
 TpsClientLink *tps_client_link_new (TpsClient *client);
-
 /* Thread: any. The client's lock must not be held during unref(). */
 TpsClientLink *tps_client_link_ref (TpsClientLink *link);
 void tps_client_link_unref (TpsClientLink *link);

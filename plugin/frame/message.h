@@ -122,7 +122,6 @@ typedef struct
   guint n_headers;
 } TpsMessage;
 
-/* Returns an empty message, which the caller owns. Thread: any. */
 TpsMessage *tps_message_new (void);
 void tps_message_free (TpsMessage *message);
 
@@ -148,7 +147,6 @@ gboolean tps_message_charge (TpsMessage *message, gsize n_bytes, GError **error)
  * RESOURCE_EXHAUSTED. */
 gboolean tps_message_add_body (TpsMessage *message, const TpsBody *body, GError **error);
 
-/* Releases all bodies. */
 void tps_message_drop_bodies (TpsMessage *message);
 
 /* Sets the name to memory for `n_bytes` and a NUL, and returns that memory, which the caller must

@@ -68,8 +68,7 @@ void tps_reader_list_begin (TpsReader *in, TpsWireType *type, guint32 *n_elems);
 void tps_reader_map_begin (TpsReader *in, TpsWireType *key_type, TpsWireType *value_type,
                            guint32 *n_elems);
 
-/* Charges `n_bytes` to the message, for values that are created from it; see
- * tps_message_charge(). */
+/* Charges the message for values that are created from it; see tps_message_charge(). */
 gboolean tps_reader_charge (TpsReader *in, gsize n_bytes, GError **error);
 
 /* Skips a value of this type and all values inside it. */

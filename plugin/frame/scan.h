@@ -80,8 +80,7 @@ TpsMessage *tps_scanner_take (TpsScanner *scanner);
 /* Returns TRUE if the scanner is between messages, so that the connection may end here. */
 gboolean tps_scanner_is_idle (const TpsScanner *scanner);
 
-/* Returns the framing of the connection, known after the first bytes: -1 unknown, 0 unframed, 1
- * framed. */
+/* Returns the framing of the connection: -1 not known yet, 0 unframed, 1 framed. */
 gint tps_scanner_get_framed (const TpsScanner *scanner);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsScanner, tps_scanner_free)

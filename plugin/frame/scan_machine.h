@@ -165,8 +165,7 @@ TpsScanStep tps_scan_refuse_length (TpsScanner *scanner, const TpsScanInput *in,
  * still read to the end, so the connection can stay open. */
 void tps_scan_refuse_memory (TpsScanner *scanner, gsize n_bytes);
 
-/* Copies the bytes from `span` to `next` into the head. Sets scanner->error and returns FALSE on
- * failure. */
+/* Copies the bytes from `span` to `next` into the head. Sets scanner->error on failure. */
 gboolean tps_scan_flush_span (TpsScanner *scanner, TpsScanInput *in);
 
 /* Creates the next message and charges for it. */

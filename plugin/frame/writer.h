@@ -24,7 +24,6 @@ typedef struct
   TpsBudget *budget; /* for tps_writer_set_budget(); borrowed, may be NULL */
 } TpsWriterForm;
 
-/* Returns an empty writer, which the caller owns. */
 TpsWriter *tps_writer_new (TpsProtocolKind protocol, gboolean framed);
 void tps_writer_free (TpsWriter *out);
 
@@ -87,8 +86,7 @@ void tps_writer_binary (TpsWriter *out, gconstpointer data, gsize n_bytes);
  * copied. */
 void tps_writer_binary_buffer (TpsWriter *out, TpsBuffer *buffer, gsize offset, gsize n_bytes);
 
-/* Writes a binary and borrows `data` until the writer is freed or reset. Small binaries are
- * copied. */
+/* Writes a binary; borrows `data` until the writer is freed or reset, or copies a small one. */
 void tps_writer_binary_borrowed (TpsWriter *out, gconstpointer data, gsize n_bytes);
 
 /* Writes one binary that consists of `pieces` [n_pieces], whose bytes are borrowed until the writer
@@ -129,8 +127,7 @@ void tps_writer_queued (TpsWriter *out); /* for the connection; only the first c
 void tps_writer_take_descriptor (TpsWriter *out, gint fd);
 gint tps_writer_get_descriptor (const TpsWriter *out); /* borrowed; -1 = none */
 
-/* Begin a container. The caller must write its `n_elems` elements, or for a map its `n_elems`
- * pairs, next. */
+/* Begin a container, whose `n_elems` elements, or pairs of a map, the caller must write next. */
 void tps_writer_list_begin (TpsWriter *out, TpsWireType type, guint32 n_elems);
 void tps_writer_set_begin (TpsWriter *out, TpsWireType type, guint32 n_elems);
 void tps_writer_map_begin (TpsWriter *out, TpsWireType key_type, TpsWireType value_type,

@@ -26,7 +26,6 @@
 
 typedef struct TpsProcessor TpsProcessor;
 
-/* Returns the GType of TpsProcessor. Thread: any. */
 GType tps_processor_get_type (void);
 
 /* Creates a processor, which the caller owns, and takes a reference to `dispatcher`. Only the

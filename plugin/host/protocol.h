@@ -36,7 +36,6 @@ G_BEGIN_DECLS
 
 typedef struct TpsHostProtocol TpsHostProtocol;
 
-/* Returns the GType of TpsHostProtocol. Thread: any. */
 GType tps_host_protocol_get_type (void);
 
 /* Creates a protocol on a TpsHostTransport. The caller owns it. On any other transport, the

@@ -33,7 +33,6 @@ G_BEGIN_DECLS
 
 typedef struct TpsHostTransport TpsHostTransport;
 
-/* Returns the GType of TpsHostTransport. Thread: any. */
 GType tps_host_transport_get_type (void);
 
 /* Creates a transport on `inner`, usually a ThriftSocket, to which a reference is taken. The caller
@@ -57,7 +56,6 @@ ThriftTransport *tps_host_transport_new_sink (void);
 /* Returns the stream of the connection, borrowed; NULL for a box. */
 TpsHostStream *tps_host_transport_get_stream (TpsHostTransport *transport);
 
-/* Sets `form` to the form that the next written message must have. */
 void tps_host_transport_get_form (TpsHostTransport *transport, TpsWriterForm *form);
 
 /* Takes ownership of a finished message, which the next flush sends. If an earlier message has not

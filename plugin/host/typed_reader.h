@@ -40,8 +40,7 @@ typedef struct
 void tps_typed_reader_init (TpsTypedReader *reader, const TpsMessage *message, guint max_elements);
 void tps_typed_reader_clear (TpsTypedReader *reader);
 
-/* Makes the reader fail with `reason`, unless it has already failed. Takes ownership of
- * `reason`. */
+/* Makes the reader fail with `reason`, which is taken over, unless it has already failed. */
 void tps_typed_reader_fail (TpsTypedReader *reader, GError *reason);
 
 /* Begin and end a struct. The reader fails if the next value has a different type, or if values of

@@ -82,16 +82,13 @@ void tps_http_connections_cut_all (TpsHttpConnections *connections);
 void tps_http_connections_get_counts (const TpsHttpConnections *connections,
                                       TpsHttpConnectionCounts *counts);
 
-/* Returns the connection of a message that libsoup has started, borrowed while the message
- * lives. */
+/* Returns the connection of a message that libsoup has started, borrowed from the message. */
 TpsHttpConnection *tps_http_connection_of (SoupServerMessage *message);
 
-/* Records that the request has a response, which must be sent within `answer_ms`. Has no effect on
- * a stream. */
+/* Records that the request has a response, due within `answer_ms`; no effect on a stream. */
 void tps_http_connection_expect_taken (TpsHttpConnection *connection);
 
-/* Makes the connection an event stream, which has no deadline. Returns FALSE if there are too many
- * streams. */
+/* Makes the connection an event stream, without a deadline. FALSE: there are too many. */
 gboolean tps_http_connection_become_stream (TpsHttpConnection *connection);
 
 /* Shuts down the connection, even in the middle of a message. libsoup frees it later. */

@@ -28,8 +28,7 @@ guint tps_http_guard_examine (const gchar *bytes, gsize n_bytes, gsize *n_reques
  * name resolves to this host ("DNS rebinding"), sends its own name. */
 gboolean tps_http_guard_accepts_host (const gchar *host, const gchar *const *names);
 
-/* Returns TRUE if the peer is on this machine: its address is a Unix socket or a loopback
- * address. */
+/* Returns TRUE if the peer's address is a Unix socket or a loopback address. */
 gboolean tps_http_guard_is_local (const struct sockaddr_storage *peer);
 
 /* Returns the token of the Authorization header "Bearer TOKEN", borrowed from `authorization` (may

@@ -17,8 +17,7 @@ typedef struct
   gboolean serves_others;    /* also serves peers on other machines */
 } TpsHttpRules;
 
-/* Checks the request and calls the handler, so the message has its response on return. `query` may
- * be NULL. */
+/* Calls the handler, so the message has its response on return. `query` may be NULL. */
 void tps_http_request_serve (const TpsHttpRules *rules, SoupServerMessage *message,
                              const gchar *path, GHashTable *query);
 

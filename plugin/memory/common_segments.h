@@ -41,8 +41,7 @@ TpsBuffer *tps_common_segments_alloc (gpointer self, gsize n_bytes, GError **err
 /* Returns TRUE if there is a segment; a snapshot. */
 gboolean tps_common_segments_has_any (TpsCommonSegments *self);
 
-/* Returns the segment that contains the bytes; the caller owns a reference. Returns NULL if no
- * segment contains them. */
+/* Returns a reference to the segment that contains the bytes; NULL: there is none. */
 TpsCommonSegment *tps_common_segments_find (TpsCommonSegments *self, gconstpointer data,
                                             gsize n_bytes);
 
@@ -54,8 +53,7 @@ TpsCommonSegment *tps_common_segments_find_number (TpsCommonSegments *self, guin
 TpsCommonSegment *tps_common_segment_ref (TpsCommonSegment *segment);
 void tps_common_segment_unref (TpsCommonSegment *segment);
 
-/* Returns a new descriptor of the file, which the caller owns; -1 on error. Errors:
- * RESOURCE_EXHAUSTED. */
+/* Returns a new descriptor, owned by the caller; -1 on error. Errors: RESOURCE_EXHAUSTED. */
 gint tps_common_segment_dup_descriptor (const TpsCommonSegment *segment, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsCommonSegment, tps_common_segment_unref)

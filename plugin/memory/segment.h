@@ -69,7 +69,6 @@ TpsSegment *tps_segment_create_exported (TpsDevice *device, TpsSegmentUse use, g
 TpsSegment *tps_segment_open_exported (TpsDevice *device, TpsSegmentUse use, gsize n_bytes,
                                        const guint8 *handle, GError **error);
 
-/* Returns the kind of the segment. */
 TpsSegmentKind tps_segment_get_kind (const TpsSegment *segment);
 
 /* Returns TRUE if the bytes of the slice lie in the segment, at the alignment of shared tensors.
@@ -82,7 +81,6 @@ gboolean tps_segment_check_slice (const TpsSegment *segment, const TpsSharedSlic
  * when the buffer is freed. */
 TpsBuffer *tps_segment_show (const TpsSegment *segment, gsize offset, gsize length,
                              GDestroyNotify free_func, gpointer user_data);
-
 /* Unmaps the segment, or closes the exported memory. The peer's mapping is not affected. */
 void tps_segment_free (TpsSegment *segment);
 

@@ -83,8 +83,7 @@ void tps_segment_request_clear (TpsSegmentRequest *request);
 void tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes, gboolean has_device,
                                gboolean has_lookups);
 
-/* Reports that OFFER failed: the server returned no limit. The request is repeated after further
- * demands. */
+/* Reports that OFFER failed, without a limit. It is repeated after further demands. */
 void tps_segment_pool_offer_failed (TpsSegmentPool *pool);
 
 /* Takes ownership of a received descriptor. Returns FALSE, and closes the descriptor, if no pending
@@ -103,8 +102,7 @@ gboolean tps_segment_pool_opened (TpsSegmentPool *pool, gint64 id, gint64 n_byte
  * more of the kind may be opened. */
 gboolean tps_segment_pool_open_failed (TpsSegmentPool *pool, gboolean later);
 
-/* Returns TRUE if tensors in memory of `device` may find room, now or after a segment has been
- * opened. */
+/* TRUE: tensors on `device` may find room, now or after a segment has been opened. */
 gboolean tps_segment_pool_may_take (TpsSegmentPool *pool, TpsDevice *device);
 
 /* Report that RELEASE or CLOSE has ended, with or without success. */
@@ -117,8 +115,7 @@ void tps_segment_pool_closed (TpsSegmentPool *pool);
  * The lease places tensors in free segments for REQUESTS. The caller owns a reference. */
 TpsSharing *tps_segment_pool_lease (TpsSegmentPool *pool);
 
-/* Must be called when all tensors of the call have been written. Tensors that found no room become
- * demands for segments. */
+/* Ends the writing of the call: tensors that found no room become demands for segments. */
 void tps_segment_lease_written (TpsSharing *sharing);
 
 /* Claims a free segment for REQUESTS, and returns a buffer of `n_bytes` in it, owned by the caller,
@@ -164,7 +161,6 @@ typedef struct
   TpsSharingCount received_inline;
 } TpsSharingStats;
 
-/* Adds the counts of this pool to `stats`. */
 void tps_segment_pool_add_stats (TpsSegmentPool *pool, TpsSharingStats *stats);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsSegmentRequest, tps_segment_request_clear)

@@ -19,12 +19,10 @@ typedef struct
 /* Parses `text` into `address`, which the caller must clear. Errors: TPS_ERROR_INVALID_ARGUMENT,
  * with the fault and the expected form; a Unix path must not exceed 107 bytes. */
 gboolean tps_address_parse (const gchar *text, TpsAddress *address, GError **error);
-
 /* Frees the strings of the address, but not the structure. */
 void tps_address_clear (TpsAddress *address);
 
-/* Returns the address in the form that tps_address_parse() reads. The caller owns the result
- * (g_free()). */
+/* Returns the form that tps_address_parse() reads. The caller owns the result (g_free()). */
 gchar *tps_address_to_string (const TpsAddress *address);
 
 /* Returns a listening, non-blocking socket, or -1. `bound` (may be NULL) becomes the address for

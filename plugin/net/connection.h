@@ -42,8 +42,6 @@ typedef struct
  * event occurs before tps_connection_start(). The caller owns a reference. */
 TpsConnection *tps_connection_new (TpsLoop *loop, gint fd, const TpsScannerOptions *options,
                                    const TpsConnectionEvents *events, gpointer user_data);
-
-/* Take and release a reference. Thread: any. */
 TpsConnection *tps_connection_ref (TpsConnection *connection);
 void tps_connection_unref (TpsConnection *connection);
 
@@ -76,7 +74,6 @@ typedef struct
   gboolean is_half_closed; /* the peer sends no more */
 } TpsConnectionTraffic;
 
-/* Fills in `traffic`. Thread: any. */
 void tps_connection_get_traffic (TpsConnection *connection, TpsConnectionTraffic *traffic);
 
 /* Sets counters of received and sent bytes, which must outlive the connection; NULL = none. Must be
@@ -111,7 +108,6 @@ void tps_connection_forget_received (TpsConnection *connection);
  * message is delivered after it returns. Thread: any. */
 void tps_connection_pause (TpsConnection *connection);
 void tps_connection_resume (TpsConnection *connection);
-
 /* Close the connection at once, or when all queued bytes have been sent. `closed` is called later
  * on the loop's thread. Thread: any. */
 void tps_connection_close (TpsConnection *connection);

@@ -32,12 +32,10 @@ typedef union
   guint8 bytes[CMSG_SPACE (TPS_DESCRIPTORS_MAX * sizeof (gint))];
 } TpsDescriptorRoom;
 
-/* Copies the descriptors of a received message to `fds` [TPS_DESCRIPTORS_MAX], and returns their
- * number. Thread: any. */
+/* Copies received descriptors to `fds` [TPS_DESCRIPTORS_MAX]. Returns their number. Thread: any. */
 gsize tps_descriptors_list (struct msghdr *message, gint *fds);
 
-/* Attaches one descriptor to a message that will be sent; `room` must live until then. Thread:
- * any. */
+/* Attaches a descriptor to a message; `room` must live until it is sent. Thread: any. */
 void tps_descriptors_attach (gint fd, struct msghdr *message, TpsDescriptorRoom *room);
 
 /* Makes the kernel refuse descriptors that are sent to `fd`; accepted sockets inherit this option

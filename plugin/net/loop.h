@@ -17,10 +17,8 @@ typedef struct TpsWatch TpsWatch;
 typedef void (*TpsLoopFunc) (gpointer user_data);
 typedef void (*TpsWatchFunc) (guint32 epoll_events, gpointer user_data);
 
-/* Creates a loop and starts its thread. The caller owns it. Errors: RESOURCE_EXHAUSTED
- * (descriptors, threads). */
+/* Starts a loop, owned by the caller. Errors: RESOURCE_EXHAUSTED (descriptors, threads). */
 TpsLoop *tps_loop_new (const gchar *name, GError **error);
-
 /* Runs the functions that have already been posted, stops and joins the thread, and frees the loop.
  * All watches must have been removed. Must not be called on the loop's thread. */
 void tps_loop_free (TpsLoop *loop);
@@ -28,12 +26,10 @@ void tps_loop_free (TpsLoop *loop);
 /* Returns TRUE if the calling thread is the loop's thread. Thread: any. */
 gboolean tps_loop_is_current (const TpsLoop *loop);
 
-/* Posts a function to the loop; functions run in the order in which they were posted. Thread:
- * any. */
+/* Posts a function to the loop; functions run in the order of posts. Thread: any. */
 void tps_loop_post (TpsLoop *loop, TpsLoopFunc func, gpointer user_data);
 
-/* Runs `func` on the loop's thread and waits until it has returned. Must not be called on the
- * loop's thread. */
+/* Runs `func` on the loop and waits until it has returned. Must not be called on the loop. */
 void tps_loop_call (TpsLoop *loop, TpsLoopFunc func, gpointer user_data);
 
 /* Watch `fd`, which the caller still owns; level-triggered unless EPOLLET is given. The loop owns

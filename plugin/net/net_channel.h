@@ -74,7 +74,6 @@ struct TpsNetChannel
  * connections share it. */
 extern TpsNetChannel tps_plain_channel;
 
-/* Returns the bytes of all pieces of a message. */
 gsize tps_net_count_bytes (const struct msghdr *message);
 
 G_END_DECLS

@@ -24,12 +24,10 @@ typedef struct
   gint64 lost_at_ns;
 } TpsSpin;
 
-/* Initialises the state in the caller's storage. `budget_ns` is the limit of one spin; 0 = the loop
- * never spins. */
+/* Initialises the state. `budget_ns` is the limit of one spin; 0 = the loop never spins. */
 void tps_spin_init (TpsSpin *spin, gint64 budget_ns);
 
-/* Returns TRUE if a spin is allowed and, judging by earlier waits, the next wait will probably be
- * short. */
+/* Returns TRUE if a spin is allowed and, as earlier waits show, the next wait is likely short. */
 gboolean tps_spin_is_worthwhile (const TpsSpin *spin);
 
 typedef enum
@@ -39,7 +37,6 @@ typedef enum
   TPS_SPIN_MISS,  /* the event came after the spin */
 } TpsSpinResult;
 
-/* Records that a wait ended with an event after `waited_ns`. */
 void tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, TpsSpinResult result);
 
 /* Records that `gap_ns` passed between two polls, the later one at `now_ns`. In a long gap, the
@@ -57,8 +54,7 @@ gint64 tps_spin_choose_budget (const gchar *text, gsize default_us);
 /* The spinning loops of a process. Thread: any. */
 typedef struct TpsSpinners TpsSpinners;
 
-/* Creates the state for a process in which `limit` loops may spin at a time. The caller owns the
- * result. */
+/* Creates the state, owned by the caller; `limit` loops of the process may spin at a time. */
 TpsSpinners *tps_spinners_new (guint limit);
 void tps_spinners_free (TpsSpinners *spinners);
 
@@ -66,7 +62,6 @@ void tps_spinners_free (TpsSpinners *spinners);
  * some of them share a slot and count as one. */
 guint tps_spinners_take_slot (TpsSpinners *spinners);
 
-/* Records that the loop in this slot had an event. */
 void tps_spinners_add_event (TpsSpinners *spinners, guint slot, gint64 now_ns);
 
 /* Returns TRUE if more loops than may spin at a time had an event in the last

@@ -89,7 +89,6 @@ typedef struct
  * copies to `device` are fast; NULL = no device. `metrics` may be NULL. */
 TpsServerCore *tps_server_core_new (const TpsServerLimits *limits, const TpsBudgets *budgets,
                                     TpsDevice *device, TpsMetrics *metrics);
-/* Takes and releases a reference. Thread: any. */
 TpsServerCore *tps_server_core_ref (TpsServerCore *core);
 void tps_server_core_unref (TpsServerCore *core);
 
@@ -101,8 +100,7 @@ gboolean tps_server_core_is_full (TpsServerCore *core);
 /* Decrements `count`, which must be `n_calls` or `n_connections` of this core. */
 void tps_server_core_drop (TpsServerCore *core, atomic_uint *count);
 
-/* Waits until `count` is zero. Returns FALSE if `deadline_ns` has passed. Must be called only while
- * stopping. */
+/* Waits until `count` is zero, only while stopping. FALSE: `deadline_ns` has passed. */
 gboolean tps_server_core_wait_for_none (TpsServerCore *core, atomic_uint *count,
                                         gint64 deadline_ns);
 
@@ -111,7 +109,6 @@ gboolean tps_server_core_wait_for_none (TpsServerCore *core, atomic_uint *count,
 /* Adds `session`, which is borrowed until its removal. Returns its id, which is greater than the
  * ids of all earlier sessions. */
 guint64 tps_session_list_add (TpsSessionList *list, gpointer session);
-/* Removes the session with this id. */
 void tps_session_list_remove (TpsSessionList *list, guint64 id);
 
 /* Sets `sessions`, [n_max], to the sessions with the next ids above `after`, and returns their

@@ -15,10 +15,8 @@ G_BEGIN_DECLS
 
 typedef struct TpsPulse TpsPulse;
 
-/* Creates a pulse, owned by the caller. Borrows `loops`, [n_loops], and `workers`, which must
- * outlive the pulse. */
+/* Creates a pulse. Borrows `loops`, [n_loops], and `workers`, which must outlive the pulse. */
 TpsPulse *tps_pulse_new (TpsLoop *const *loops, guint n_loops, TpsWorkerPool *workers);
-
 /* Frees the pulse. Beats that have not returned may outlive it. */
 void tps_pulse_free (TpsPulse *pulse);
 

@@ -70,7 +70,6 @@ typedef struct
   gboolean is_draining; /* during and after the stop */
 } TpsServerStatus;
 
-/* Sets `status`. Thread: any. */
 void tps_server_get_status (TpsServer *server, TpsServerStatus *status);
 
 /* Lists at most `n_max` connections with ids above `after` (0 = all ids), in ascending order. If

@@ -25,8 +25,6 @@ typedef struct
  * core->n_connections. `peer` names the peer in the log. The connection owns `channel` (TLS or
  * plain) and uses it from the first byte. Thread: any. */
 void tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer, TpsNetChannel *channel);
-
-/* Takes and releases a reference. Thread: any. */
 TpsSession *tps_session_ref (TpsSession *session);
 void tps_session_unref (TpsSession *session);
 

@@ -87,8 +87,7 @@ TpsBuffer *tps_call_reserve (TpsCall *call, TpsDevice *device, gsize n_bytes);
  * FALSE if one waits or the carrier does not know. */
 gboolean tps_call_is_alone (TpsCall *call);
 
-/* As tps_call_run_on_worker(), but the call is never cancelled: for functions that also work for
- * other calls. */
+/* As tps_call_run_on_worker(), but never cancelled, for work that other calls share. */
 void tps_call_run_shared_on_worker (TpsCall *call, TpsLane lane,
                                     void (*func) (TpsCall *call, gpointer user_data),
                                     gpointer user_data);
@@ -220,7 +219,6 @@ void tps_call_begin_span (TpsCall *call);
  * method only, so it does not reveal the existence of the method. */
 void tps_call_refuse (TpsCall *call, const GError *error);
 
-/* Answers with a TApplicationException. */
 void tps_call_reply_exception (TpsCall *call, TpsExceptionKind kind, const gchar *text);
 
 G_END_DECLS

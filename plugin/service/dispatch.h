@@ -120,8 +120,6 @@ void tps_dispatcher_set_access (TpsDispatcher *dispatcher, TpsAccess *access);
 /* Sets the dispatcher of calls that reach the Chunks service in transfers (a reference is taken).
  * The default is the dispatcher of tps_chunks_set_services(). */
 void tps_dispatcher_set_transferred (TpsDispatcher *dispatcher, TpsDispatcher *transferred);
-
-/* Thread: any. */
 TpsDispatcher *tps_dispatcher_ref (TpsDispatcher *dispatcher);
 void tps_dispatcher_unref (TpsDispatcher *dispatcher);
 
@@ -144,7 +142,6 @@ void tps_dispatcher_unref (TpsDispatcher *dispatcher);
 void tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GError *refuse,
                             const TpsCarrierOps *ops, gpointer carried);
 
-/* Calls connection_closed of every service that has it. */
 void tps_dispatcher_connection_closed (TpsDispatcher *dispatcher, gconstpointer connection);
 
 /* Calls shut_down of every service that has it: pending calls end, and later ones are refused. */

@@ -9,5 +9,4 @@
 
 #include "plugin/service/call.h"
 
-/* Returns the service for a dispatcher. */
 TpsService tps_memory_service (void);

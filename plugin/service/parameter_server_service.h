@@ -17,8 +17,7 @@ typedef struct
   TpsModelServer *updating;
 } TpsParameterServers;
 
-/* Returns the service for a dispatcher. `servers` and both objects are borrowed, and must outlive
- * the server. */
+/* Returns the service. `servers` and both objects are borrowed, and must outlive the server. */
 TpsService tps_parameter_server_service (const TpsParameterServers *servers);
 
 G_END_DECLS

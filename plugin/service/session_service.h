@@ -8,5 +8,4 @@
 
 #include "plugin/service/call.h"
 
-/* Returns the service for a dispatcher. */
 TpsService tps_session_service (void);

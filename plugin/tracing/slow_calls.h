@@ -31,8 +31,7 @@ typedef struct
 
 typedef struct TpsSlowCalls TpsSlowCalls;
 
-/* Creates an object that keeps `n` calls of each minute, 1 to TPS_SLOW_CALLS_MAX. The caller owns
- * it. */
+/* Keeps `n` calls of each minute, 1 to TPS_SLOW_CALLS_MAX. The caller owns the object. */
 TpsSlowCalls *tps_slow_calls_new (guint n);
 void tps_slow_calls_free (TpsSlowCalls *slow);
 
@@ -42,11 +41,9 @@ gboolean tps_slow_calls_wants (TpsSlowCalls *slow, gint64 total_ns, gint64 now_n
 /* Keeps a copy of `call`, which ends at `now_ns`, if it is still among the slowest. */
 void tps_slow_calls_add (TpsSlowCalls *slow, const TpsSlowCall *call, gint64 now_ns);
 
-/* Copies the slowest calls of the minutes up to `now_ns` to `calls`, slowest first. Returns their
- * number, at most `n_max`. */
+/* Copies up to `n_max` slowest calls until `now_ns`, the slowest first. Returns their number. */
 guint tps_slow_calls_list (TpsSlowCalls *slow, gint64 now_ns, TpsSlowCall *calls, guint n_max);
 
-/* Returns the phase that took longest. */
 TpsPhase tps_slow_call_find_phase (const TpsSlowCall *call);
 
 /* Copies `text` (NULL = "") to `field`, cut at a whole character. */

@@ -30,10 +30,7 @@ typedef struct
  * traceparent; `context` is then not changed. */
 gboolean tps_trace_context_parse (const gchar *text, TpsTraceContext *context);
 
-/* Writes the traceparent of version 00. */
 void tps_trace_context_format (const TpsTraceContext *context, gchar text[TPS_TRACEPARENT_TEXT]);
-
-/* Writes the id in hex. */
 void tps_trace_id_format (const guint8 id[TPS_TRACE_ID_BYTES], gchar text[TPS_TRACE_ID_TEXT]);
 
 /* Returns TRUE if a tracestate may be passed on: printable ASCII, not empty, at most

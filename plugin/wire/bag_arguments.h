@@ -35,7 +35,6 @@ typedef struct
   TpsOwnedBuffers *owned; /* as in TpsLookupBagsArguments */
 } TpsApplyBagGradientsArguments;
 
-/* Free the members. */
 void tps_lookup_bags_arguments_clear (TpsLookupBagsArguments *arguments);
 void tps_apply_bag_gradients_arguments_clear (TpsApplyBagGradientsArguments *arguments);
 

@@ -14,7 +14,6 @@
 
 G_BEGIN_DECLS
 
-/* Reads the whole arguments struct. */
 gboolean tps_rpc_read_arguments (const TpsRpc *rpc, TpsReader *in, gpointer arguments,
                                  GError **error);
 
@@ -36,8 +35,7 @@ void tps_rpc_value_write_arguments (TpsWriter *out, gconstpointer rpc_value);
 gboolean tps_rpc_read_result (const TpsRpc *rpc, TpsReader *in, TpsWireType type, gpointer result,
                               GError **error);
 
-/* As tps_rpc_read_result(), for a client: a bad result is the server's fault. Errors: INTERNAL,
- * which names the method. */
+/* As tps_rpc_read_result(), for a client. Errors: INTERNAL (a bad result), naming the method. */
 gboolean tps_rpc_read_answer (const TpsRpc *rpc, TpsReader *in, TpsWireType type, gpointer result,
                               GError **error);
 

@@ -56,7 +56,6 @@ typedef struct
   TpsTensor *tensors;
 } TpsTensorList;
 
-/* Frees the tensors and the array. */
 void tps_tensor_list_clear (TpsTensorList *list);
 
 /* A SparseTensor as a SPARSE gradient of weight 1. */

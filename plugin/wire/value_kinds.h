@@ -30,7 +30,6 @@ typedef struct
   guint n_pieces;
 } TpsChunkData;
 
-/* Releases the received bytes. */
 void tps_chunk_data_clear (TpsChunkData *data);
 extern const TpsValueKind tps_kind_chunk_data; /* TpsChunkData */
 

@@ -16,7 +16,6 @@ G_BEGIN_DECLS
 /* The field `failure` of every method's result; its value is a TpsServiceError. */
 extern const TpsField tps_failure_field;
 
-/* Reads a ServiceError. */
 void tps_service_error_read (TpsReader *in, TpsServiceError *failure);
 
 typedef struct
@@ -25,7 +24,6 @@ typedef struct
   gint32 kind;
 } TpsApplicationException;
 
-/* Read, write and clear a TApplicationException. */
 void tps_application_exception_read (TpsReader *in, TpsApplicationException *exception);
 void tps_application_exception_write (TpsWriter *out, const TpsApplicationException *exception);
 void tps_application_exception_clear (TpsApplicationException *exception);

@@ -43,7 +43,6 @@ void tps_budget_set_headroom (TpsBudget *budget, gsize n_bytes, gsize max_small_
  * retry_after_ms, unless the charge alone would exceed a limit. */
 gboolean tps_budget_charge (TpsBudget *budget, gsize n_bytes, GError **error);
 
-/* Releases `n_bytes` of earlier charges. */
 void tps_budget_release (TpsBudget *budget, gsize n_bytes);
 
 /* Moves a charge to a different budget; common ancestors do not change. Returns FALSE if it does
@@ -66,8 +65,6 @@ gboolean tps_charge_set (TpsCharge *charge, gsize n_bytes, GError **error);
 
 /* Adds `n_bytes`. Errors: as tps_budget_charge(). */
 gboolean tps_charge_add (TpsCharge *charge, gsize n_bytes, GError **error);
-
-/* Releases the whole charge. */
 void tps_charge_clear (TpsCharge *charge);
 
 /* ---- memory kept for reuse ------------------------------------------------------------------- */
@@ -98,8 +95,7 @@ gsize tps_budget_get_held (TpsBudget *budget);
 gsize tps_budget_get_peak (TpsBudget *budget);
 gsize tps_budget_get_max (TpsBudget *budget);
 
-/* Returns the number of charges that were refused because this budget, and not a budget above it,
- * was full. */
+/* Returns the number of charges that were refused because this budget itself was full. */
 guint64 tps_budget_get_n_refused (TpsBudget *budget);
 
 /* Returns the number of bytes that are free up to the budget's own limit, regardless of the budgets

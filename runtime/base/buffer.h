@@ -40,8 +40,6 @@ typedef struct
  * refusal is logged. */
 TpsBufferPool *tps_buffer_pool_new_from (TpsBudget *budget, TpsBudget *kept, gsize keep_bytes,
                                          const TpsBufferSource *source);
-
-/* Takes and releases a reference. Thread: any. */
 TpsBufferPool *tps_buffer_pool_ref (TpsBufferPool *pool);
 void tps_buffer_pool_unref (TpsBufferPool *pool);
 
@@ -60,7 +58,6 @@ TpsBuffer *tps_buffer_pool_get (TpsBufferPool *pool, gsize n_bytes, GError **err
 TpsBuffer *tps_buffer_pool_get_empty (TpsBufferPool *pool, gsize n_bytes, GError **error);
 gboolean tps_buffer_charge (TpsBuffer *buffer, gsize n_bytes, GError **error);
 
-/* Frees all buffers that are kept for reuse. Thread: any. */
 void tps_buffer_pool_trim (TpsBufferPool *pool);
 
 /* Sets the budgets of a pool that has none, such as the default pool. Buffers in use stay without a
@@ -76,8 +73,7 @@ gsize tps_buffer_pool_get_n_bytes_out (TpsBufferPool *pool);
 /* The bytes that the source has provided, in use or kept. Thread: any; a value at one moment. */
 gsize tps_buffer_pool_get_n_bytes_of_source (TpsBufferPool *pool);
 
-/* Returns the charge for a buffer of `n_bytes` from the heap; G_MAXSIZE if no buffer is that
- * large. */
+/* Returns the charge for a buffer of `n_bytes` from the heap; G_MAXSIZE: there is none so large. */
 gsize tps_buffer_pool_get_cost (gsize n_bytes);
 
 /* As tps_buffer_new(), but filled with zeros. Neither is charged if the pool's budget is full. */

@@ -46,8 +46,7 @@ typedef struct
 /* The copies of this thread, if no other thread adds to them; else NULL. */
 extern __thread TpsCellShard *tps_cell_own_shard;
 
-/* As tps_cell_add(), but not inline: for a thread that shares its copies, or that has no copy of
- * this cell yet. */
+/* As tps_cell_add(), but not inline: for a thread that has no own copy of this cell. */
 void tps_cell_add_anywhere (TpsCell cell, guint64 n);
 
 /* Adds `n` to the cell. Inline, because a call adds to a dozen cells. */
@@ -69,8 +68,7 @@ tps_cell_add (TpsCell cell, guint64 n)
   __atomic_store_n (slot, __atomic_load_n (slot, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
 }
 
-/* Returns the sum of all copies. The sums that one reader gets never decrease, unless an addition
- * wraps around. */
+/* Returns the sum of all copies, which never decreases for one reader unless it wraps around. */
 guint64 tps_cell_read (TpsCell cell);
 
 /* Adds the sums of a block to `sums` [TPS_CELL_BLOCK]. */

@@ -37,6 +37,5 @@ gboolean tps_config_get_string (TpsConfig *config, const gchar *key, gchar **val
 /* Returns TRUE if the key exists. Must be called before an optional argument is read. */
 gboolean tps_config_has (const TpsConfig *config, const gchar *key);
 
-/* Returns TRUE if every entry of the dictionary was read. Errors: INVALID_ARGUMENT, which lists
- * unknown keys. */
+/* Returns TRUE if every entry was read. Errors: INVALID_ARGUMENT, which lists unknown keys. */
 gboolean tps_config_finish (TpsConfig *config);

@@ -13,8 +13,7 @@ G_BEGIN_DECLS
  * of all bytes before them, 0 if there are none. Thread: any. */
 guint32 tps_crc32c (guint32 crc, gconstpointer data, gsize n_bytes);
 
-/* As tps_crc32c(), but also copies the bytes to `to`, so that `data` is read only once. The two
- * ranges must not overlap. */
+/* As tps_crc32c(), but also copies the bytes to `to`, which must not overlap `data`. */
 guint32 tps_crc32c_copy (guint32 crc, gpointer to, gconstpointer data, gsize n_bytes);
 
 G_END_DECLS

@@ -52,8 +52,7 @@ typedef struct
 
 typedef struct TpsFaultPlan TpsFaultPlan;
 
-/* Checks the syntax of a specification. Errors: INVALID_ARGUMENT, which names the expected
- * syntax. */
+/* Checks the syntax of a specification. Errors: INVALID_ARGUMENT, with the expected syntax. */
 gboolean tps_fault_check (const gchar *spec, GError **error);
 
 /* Creates a plan of the specifications `specs`, which end with NULL. The caller owns the plan.

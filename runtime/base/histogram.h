@@ -22,7 +22,6 @@ G_BEGIN_DECLS
 
 typedef struct TpsHistogram TpsHistogram;
 
-/* Creates an empty histogram, owned by the caller. */
 TpsHistogram *tps_histogram_new (void);
 /* Frees a histogram, which may be NULL. No thread may record during or after this call. */
 void tps_histogram_free (TpsHistogram *histogram);
@@ -30,11 +29,9 @@ void tps_histogram_free (TpsHistogram *histogram);
 /* Records a duration. `histogram` may be NULL. Thread: any. */
 void tps_histogram_record (TpsHistogram *histogram, gint64 duration_ns);
 
-/* Records a duration in two histograms, and computes its bucket only once. Either may be NULL.
- * Thread: any. */
+/* Records a duration in two histograms, either of which may be NULL. Thread: any. */
 void tps_histogram_record_twice (TpsHistogram *one, TpsHistogram *other, gint64 duration_ns);
 
-/* Returns the number of recorded durations. Thread: any. */
 guint64 tps_histogram_get_count (const TpsHistogram *histogram);
 
 /* ---- exemplars ------------------------------------------------------------------------------- */
@@ -72,8 +69,7 @@ typedef struct
 TpsHistogramCounts *tps_histogram_counts_new (void);
 void tps_histogram_counts_clear (TpsHistogramCounts *counts);
 
-/* Adds the numbers of `histogram` to `counts`. Durations that are recorded meanwhile may be missed.
- * Thread: any. */
+/* Adds `histogram` to `counts`; may miss durations that are recorded meanwhile. Thread: any. */
 void tps_histogram_read (const TpsHistogram *histogram, TpsHistogramCounts *counts);
 
 /* Adds `other` to `counts`. The order of additions does not matter. */
@@ -90,10 +86,7 @@ guint64 tps_histogram_counts_get_below (const TpsHistogramCounts *counts, gdoubl
 /* Returns the index of the last bucket up to `bound_s`, rounded as above. */
 guint tps_histogram_find_bound (gdouble bound_s);
 
-/* Returns the upper bound of bucket `index` in seconds. */
 gdouble tps_histogram_get_bound_s (guint index);
-
-/* Returns the index of the bucket of a duration. */
 guint tps_histogram_get_index (gint64 duration_ns);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsHistogram, tps_histogram_free)

@@ -16,7 +16,6 @@ typedef struct
   gboolean needs_comma;
 } TpsJsonWriter;
 
-/* Makes an empty writer in the caller's storage. */
 void tps_json_writer_init (TpsJsonWriter *json);
 /* Returns the text, which the caller owns; the writer is empty afterwards. */
 GString *tps_json_writer_take (TpsJsonWriter *json);

@@ -58,8 +58,7 @@ typedef struct
 
 typedef struct TpsArguments TpsArguments;
 
-/* Creates an empty list of arguments, which the caller owns. `options` is borrowed and must end
- * with a NULL name. */
+/* Creates an empty list, owned by the caller. `options`, borrowed, must end with a NULL name. */
 TpsArguments *tps_arguments_new (const TpsOption *options);
 void tps_arguments_free (TpsArguments *arguments);
 

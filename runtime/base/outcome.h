@@ -18,15 +18,12 @@ typedef struct
   GError *error;
 } TpsOutcome;
 
-/* Initialises an outcome that is not set, in the caller's storage. */
 void tps_outcome_init (TpsOutcome *outcome);
 
-/* Sets the outcome: success if `error` is NULL. `error` is copied. Must be called once. Thread:
- * any. */
+/* Sets the outcome, once: success if `error`, which is copied, is NULL. Thread: any. */
 void tps_outcome_set (TpsOutcome *outcome, const GError *error);
 
-/* Waits until `outcome` is set, and clears it. Returns FALSE with the error that was set, if
- * any. */
+/* Waits until `outcome` is set, and clears it. FALSE: it was an error. */
 gboolean tps_outcome_wait (TpsOutcome *outcome, GError **error);
 
 G_END_DECLS

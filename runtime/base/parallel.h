@@ -31,8 +31,7 @@ typedef struct
   gpointer user_data;
 } TpsBlockWork;
 
-/* Returns the maximum number of threads that tps_block_work_run() occupies at a time, including
- * the calling one. */
+/* Returns the most threads of tps_block_work_run() at a time, including the calling one. */
 guint tps_block_work_get_n_threads (TpsWorkerPool *pool, guint n_blocks, guint blocks_per_helper);
 
 /* Runs `work`, which is copied, on the calling thread and on idle workers of `pool`. Returns when

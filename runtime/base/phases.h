@@ -50,14 +50,12 @@ void tps_phases_begin (TpsPhases *phases, TpsPhase phase, TpsPhasesClock get_now
  * timed in detail. */
 void tps_phases_enter (TpsPhases *phases, TpsPhase phase);
 
-/* As tps_phases_enter(), for phases that may be long: from this call on, the work is timed in
- * detail. */
+/* As tps_phases_enter(), for phases that may be long: the work is timed in detail from now on. */
 void tps_phases_enter_long (TpsPhases *phases, TpsPhase phase);
 
 /* Counts the current phase, from its beginning, as `phase`. Does not read the clock. */
 void tps_phases_rename (TpsPhases *phases, TpsPhase phase);
 
-/* Ends the last phase at `end_ns`. */
 void tps_phases_end (TpsPhases *phases, gint64 end_ns);
 
 /* Return the time from the beginning to the end, and the sum of each phase, in nanoseconds. Must

@@ -48,8 +48,7 @@ typedef struct
   }                                                                            \
   extern TpsRegistry prefix##_registry
 
-/* Returns the entry `name`, borrowed. Errors: TPS_ERROR_NOT_FOUND; the message lists the known
- * names. Thread: any. */
+/* Returns the entry `name`, borrowed. Errors: NOT_FOUND, listing the known names. Thread: any. */
 gconstpointer tps_registry_find (TpsRegistry *registry, const gchar *name, GError **error);
 
 /* Adds `entry`, which replaces an existing entry of the same name. Thread: any. */

@@ -21,7 +21,6 @@
 
 G_BEGIN_DECLS
 
-/* Returns the name of a level in lower case; static. */
 const gchar *tps_trace_level_name (TpsTraceLevel level);
 
 /* Appends "event key=value ... suppressed=N", without time, level or newline. Thread: any. */
@@ -74,7 +73,6 @@ typedef struct TpsTraceStream TpsTraceStream;
 /* Opens a stream, which the caller owns. A file that does not exist is created with mode 0640.
  * Errors: INVALID_ARGUMENT, naming the file. Thread: any. */
 TpsTraceStream *tps_trace_stream_new (const TpsTraceStreamOptions *options, GError **error);
-
 /* Closes and frees a stream. A different sink must already have been set. */
 void tps_trace_stream_free (TpsTraceStream *stream);
 

@@ -62,15 +62,13 @@ void tps_worker_pool_submit (TpsWorkerPool *pool, TpsJobFunc func, gpointer user
  * long job of this pool. */
 void tps_worker_pool_submit_part (TpsWorkerPool *pool, TpsJobFunc func, gpointer user_data);
 
-/* Returns the number of jobs of a lane that have not begun. Takes the pool's lock for a moment.
- * Thread: any. */
+/* Returns the number of jobs of a lane that have not begun. Takes the pool's lock. Thread: any. */
 guint tps_worker_pool_get_n_queued (TpsWorkerPool *pool, TpsLane lane);
 
 /* ---- queues of owners ----------------------------------------------------------------------- */
 
 /* Creates an empty queue of one owner, whose jobs run in `lane`. The caller owns a reference. */
 TpsJobQueue *tps_job_queue_new (TpsWorkerPool *pool, TpsLane lane);
-
 /* Releases a reference. Queued jobs run even after the last reference. Thread: any. */
 void tps_job_queue_unref (TpsJobQueue *queue);
 
@@ -105,8 +103,7 @@ void tps_job_queue_set_group (TpsJobQueue *queue, TpsJobGroup *group);
 guint64 tps_worker_pool_add_timer (TpsWorkerPool *pool, gint64 deadline_ns, TpsJobFunc func,
                                    gpointer user_data);
 
-/* Returns TRUE if the timer had not begun; it never runs then. Returns FALSE if it has run or is
- * running. Thread: any. */
+/* TRUE: the timer had not begun, and never runs. FALSE: it has run or is running. Thread: any. */
 gboolean tps_worker_pool_cancel_timer (TpsWorkerPool *pool, guint64 timer_id);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsWorkerPool, tps_worker_pool_free)

@@ -12,8 +12,7 @@
 
 G_BEGIN_DECLS
 
-/* Returns the device in whose memory the buffer lies, borrowed, or NULL if the host can read the
- * buffer. */
+/* Returns the device of the buffer, borrowed; NULL if the host can read the buffer. */
 TpsDevice *tps_device_memory_of_buffer (const TpsBuffer *buffer);
 /* As tps_device_memory_of_buffer(), for the buffer of a tensor. Returns NULL for a tensor without a
  * buffer. */
@@ -22,7 +21,6 @@ TpsDevice *tps_device_memory_of_tensor (const TpsTensor *tensor);
 /* Copies between host memory and memory of `device`, in any direction. Blocks. */
 gboolean tps_device_memory_copy (TpsDevice *device, gpointer to, gconstpointer from, gsize n_bytes,
                                  GError **error);
-
 /* Sets the bytes to zero. Blocks. */
 gboolean tps_device_memory_clear (TpsDevice *device, gpointer memory, gsize n_bytes,
                                   GError **error);

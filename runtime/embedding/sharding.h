@@ -45,20 +45,17 @@ gboolean tps_shard_init_range (TpsShard *shard, gint64 rows, gint64 first_row, g
 gboolean tps_shard_init_hash (TpsShard *shard, gint64 rows, gint32 index, gint32 count,
                               GError **error);
 
-/* Returns TRUE if the two shards are equal in all fields. */
 gboolean tps_shard_equal (const TpsShard *a, const TpsShard *b);
 
 /* Returns the slot of `row`, which must be in [0, rows), or -1 if the row lies in another shard. */
 gint64 tps_shard_get_slot (const TpsShard *shard, gint64 row);
-/* Returns the global id of slot `slot` in [0, n_rows). */
 gint64 tps_shard_get_row (const TpsShard *shard, gint64 slot);
 
 /* Returns the affine function from slots to numbers of rows: slot s holds row first + s * stride, a
  * global id; in a shard by hash, permute (id, rows). */
 void tps_shard_get_numbers (const TpsShard *shard, gint64 *first, gint64 *stride);
 
-/* Return the image of a row or number in [0, rows) under the bijection above, and under its
- * inverse. */
+/* Return the image of a number in [0, rows) under the bijection above, and under its inverse. */
 gint64 tps_shard_permute (gint64 row, gint64 rows);
 gint64 tps_shard_unpermute (gint64 number, gint64 rows);
 

@@ -81,8 +81,7 @@ gchar *tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec 
 /* Returns "NEAREST" or "STOCHASTIC"; NULL for other values. Static. */
 const gchar *tps_rounding_name (TpsRounding rounding);
 
-/* Describes a place: "cpu", "cuda:0", or "cuda:0/host" for a device that works on host memory.
- * Owned by the caller. */
+/* Returns "cpu", "cuda:0", or "cuda:0/host" for work on host memory. Owned by the caller. */
 gchar *tps_table_place_to_string (const TpsTablePlace *place);
 /* Parses the description of a place; "cuda" means "cuda:0". Returns FALSE if the text is not valid;
  * `place` does not change then. Does not check that the device exists. */

@@ -57,10 +57,8 @@ typedef struct
 /* Fills in `tuning` for `machine`. Reads no file and no clock. Thread: any. */
 void tps_tuning_derive (const TpsMachine *machine, TpsTuning *tuning);
 
-/* Returns the number of values that depend on the machine. */
 guint tps_tuning_count_rows (void);
 
-/* Returns row `i` of `tuning`. Thread: any. */
 TpsTuningRow tps_tuning_get_row (const TpsTuning *tuning, guint i);
 
 /* Returns the number of I/O threads of a server whose creator may run on `n_cores` cores. */

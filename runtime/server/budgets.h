@@ -69,8 +69,7 @@ typedef struct
   gsize max_table_bytes; /* 0 = 0.8 of the memory */
 } TpsBudgetLimits;
 
-/* Returns the default of `max_memory_bytes` on a machine, or in a control group, with `memory`
- * bytes. */
+/* Returns the default of `max_memory_bytes` for a machine or group with `memory` bytes. */
 gsize tps_budgets_get_default_process_bytes (gsize memory);
 
 /* Makes the budgets. The caller owns the struct. `limits` NULL = the defaults. A user that may

@@ -112,7 +112,6 @@ typedef struct
   gsize n_floors;
 } TpsPushWindowSize;
 
-/* Fills in `size`, at one moment. Thread: any. */
 void tps_push_window_get_size (TpsPushWindow *window, TpsPushWindowSize *size);
 
 /* Decides about a push: see the comment at the top. Copies `request`. Sets `answer` for REPEAT, and
@@ -170,8 +169,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPushWindow, tps_push_window_free)
 /* Begins an export, even if an earlier one was abandoned. */
 void tps_push_export_begin (TpsPushWindow *window);
 
-/* Appends whole records to `records`. FALSE: there are no more records, and nothing was
- * appended. */
+/* Appends whole records to `records`. FALSE: there are no more, and nothing was appended. */
 gboolean tps_push_export_some (TpsPushWindow *window, GByteArray *records);
 
 /* Adds the whole records at the beginning of `records` to the window, and sets `n_used` to their

@@ -34,7 +34,6 @@ typedef struct
  * It must read the clock, do a step and set the next deadline. It must be short. */
 void tps_shell_init (TpsShell *shell, TpsWorkerPool *workers, TpsJobFunc expire,
                      gpointer user_data);
-
 /* Releases the contents of the shell, which must be idle: see tps_shell_drain(). */
 void tps_shell_clear (TpsShell *shell);
 

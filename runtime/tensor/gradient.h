@@ -8,8 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* Moves the contents of `from` to `to`. `from` is NONE afterwards; the previous contents of `to`
- * are released. */
+/* Moves `from`, which is NONE afterwards, to `to`, whose previous contents are released. */
 void tps_gradient_move (TpsGradient *to, TpsGradient *from);
 
 /* Initialises `gradient` as a further owner of the elements of `other`. */

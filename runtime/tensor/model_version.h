@@ -11,7 +11,6 @@
 
 G_BEGIN_DECLS
 
-/* Releases the name and the tensor. */
 void tps_named_tensor_clear (TpsNamedTensor *parameter);
 
 /* Creates a version with `n_parameters` empty parameters; there is no other way to create one. The

@@ -36,7 +36,6 @@ gdouble *tps_optimizer_spec_number (TpsOptimizerSpec *spec, guint i);
  * change. Thread: any. */
 gboolean tps_optimizer_spec_resolve (TpsOptimizerSpec *spec, const gchar *what, GError **error);
 
-/* Returns TRUE if two resolved specifications are equal. */
 gboolean tps_optimizer_spec_equal (const TpsOptimizerSpec *a, const TpsOptimizerSpec *b);
 
 /* Returns the name on the wire, such as "SGD", or NULL for an unknown kind. Static. */

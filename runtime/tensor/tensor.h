@@ -9,8 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* Moves the contents of `from` to `to`. `from` is empty afterwards; the previous elements of `to`
- * are released. */
+/* Moves `from`, which is empty afterwards, to `to`, whose previous elements are released. */
 void tps_tensor_move (TpsTensor *to, TpsTensor *from);
 
 /* Initializes a tensor that borrows the elements of `view`. They must not be written. */

@@ -53,7 +53,6 @@ typedef struct
   TpsDevice *chosen; /* the device of that name, found before the pass connects; borrowed */
 } TpsTrainPlan;
 
-/* Creates a plan with the default values, owned by the caller. */
 TpsTrainPlan *tps_train_plan_new (void);
 void tps_train_plan_free (TpsTrainPlan *plan);
 
@@ -92,7 +91,6 @@ typedef struct
   gint64 epoch_samples; /* in the last whole epoch */
 } TpsTrainStatus;
 
-/* Releases the members of `status`. */
 void tps_train_status_clear (TpsTrainStatus *status);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTrainPlan, tps_train_plan_free)

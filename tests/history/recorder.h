@@ -20,7 +20,6 @@ typedef struct TpsHistoryRecorder TpsHistoryRecorder;
 /* Creates or truncates the file. Errors: INTERNAL (the file cannot be created). */
 TpsHistoryRecorder *tps_history_recorder_new (const gchar *path, guint n_clients, guint n_rows,
                                               GError **error);
-
 /* Closes the file and frees the recorder in any case. Returns FALSE if not everything could be
  * written. */
 gboolean tps_history_recorder_close (TpsHistoryRecorder *recorder);

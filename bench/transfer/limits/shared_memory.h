@@ -22,7 +22,6 @@ gboolean tps_transfer_shared_memory_offer (TpsTransferSharedMemory *memory, gsiz
 /* Receives and maps the memory of `n_bytes` from the other end. Returns FALSE on failure. */
 gboolean tps_transfer_shared_memory_accept (TpsTransferSharedMemory *memory, gsize n_bytes,
                                             gint fd);
-
 /* Unmaps the memory. */
 void tps_transfer_shared_memory_clear (TpsTransferSharedMemory *memory);
 

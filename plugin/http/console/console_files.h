@@ -23,8 +23,7 @@ typedef struct
  * and must not be freed. Thread: any. */
 const TpsConsoleFile *tps_console_find_file (const gchar *path);
 
-/* Returns all files, sorted by path, and their number. The table is static and must not be freed.
- * Thread: any. */
+/* Returns all files, sorted by path, and their number. Static. Thread: any. */
 const TpsConsoleFile *tps_console_list_files (gsize *n_files);
 
 G_END_DECLS

@@ -13,8 +13,7 @@
  * Returns NULL if there is no memory. Thread: any. */
 SSL *tps_tls_new_connection (TpsTls *tls);
 
-/* Returns TRUE if the options name authorities: servers then request certificates from clients.
- * Thread: any. */
+/* TRUE: the options name authorities, so servers request certificates. Thread: any. */
 gboolean tps_tls_has_authorities (const TpsTls *tls);
 
 /* Returns the reason why the last call to OpenSSL on this thread failed, as static text, and clears

@@ -26,12 +26,10 @@ typedef struct
  * tls_kernel_connections_total, tls_handshakes_in_progress (from the first byte of a connection)
  * and tls_certificate_expiry_timestamp_seconds. */
 TpsTlsAcceptor *tps_tls_acceptor_new (const TpsTlsAcceptorOptions *options);
-
 /* Frees the acceptor, which may be NULL. No connection may still be waiting for its first byte. */
 void tps_tls_acceptor_free (TpsTlsAcceptor *acceptor);
 
-/* Returns the initial channel of accepted TCP connections, borrowed. All connections share this
- * channel. */
+/* Returns the first channel of all accepted TCP connections, borrowed. */
 TpsNetChannel *tps_tls_acceptor_get_channel (TpsTlsAcceptor *acceptor);
 
 G_END_DECLS

@@ -45,7 +45,6 @@ typedef struct
 /* Waits up to `timeout_ns` nanoseconds for the end of the call; 0 = does not wait. Returns the
  * reply, borrowed until the call is freed; NULL: the call has not ended. */
 const TpsPythonReply *tps_python_call_wait (TpsPythonCall *call, gint64 timeout_ns);
-
 /* Frees a call, which must have ended. */
 void tps_python_call_free (TpsPythonCall *call);
 
@@ -61,7 +60,6 @@ gint tps_python_queue_get_fd (const TpsPythonQueue *queue);
 
 /* Takes up to `n_max` tokens and returns their number. Does not wait. */
 guint tps_python_queue_take (TpsPythonQueue *queue, guint64 *tokens, guint n_max);
-
 /* Releases the queue. Calls that have yet to notify it keep it until they end. `owner` is the
  * process that created the object. Like the other functions with an owner, this one does nothing in
  * a child of this process, where threads that do not exist may hold locks. */

@@ -28,8 +28,7 @@ struct TpsPythonCall
   guint64 token;
 };
 
-/* Creates a call with two references: of the caller, and of the sender, which must call
- * tps_python_call_end(). */
+/* Creates a call with a reference of the caller, and one for tps_python_call_end(). */
 TpsPythonCall *tps_python_call_new (void);
 
 /* Ends the call, and releases the reference of its sender, so that only Python still owns the call.
@@ -39,8 +38,7 @@ void tps_python_call_end (TpsPythonCall *call, const GError *error);
 /* Creates a call that has ended. Takes over `error_taken`; NULL = success. */
 TpsPythonCall *tps_python_call_new_ended (GError *error_taken);
 
-/* Move the tensors, the text or the bytes of the reply into the call. Must be called before its
- * end. */
+/* Move the tensors, the text or the bytes of the reply into the call, before its end. */
 void tps_python_call_take_tensors (TpsPythonCall *call, TpsTensor *tensors, guint n);
 void tps_python_call_take_text (TpsPythonCall *call, GString *json_taken);
 void tps_python_call_take_bytes (TpsPythonCall *call, GBytes *bytes_taken);

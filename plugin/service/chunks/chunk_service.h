@@ -33,7 +33,6 @@ typedef struct
 
 /* Copies `options`. The caller owns the result. */
 TpsChunks *tps_chunks_new (const TpsChunksOptions *options);
-
 /* Frees the object. The server must have stopped, and every call must have been answered. */
 void tps_chunks_free (TpsChunks *chunks);
 
@@ -49,8 +48,7 @@ TpsDispatcher *tps_chunks_dispatcher_new (const TpsService *services, guint n_se
 gboolean tps_chunks_set_services (TpsChunks *chunks, const TpsService *services, guint n_services,
                                   const gchar *default_service, GError **error);
 
-/* Returns the number of transfers that are incomplete, running, or kept for their clients. Thread:
- * any. */
+/* Returns the number of transfers that are incomplete, running, or kept. Thread: any. */
 guint tps_chunks_get_n_transfers (TpsChunks *chunks);
 
 /* Returns the service for a dispatcher. It borrows `chunks`. */

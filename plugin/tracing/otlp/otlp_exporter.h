@@ -46,7 +46,6 @@ gboolean tps_otlp_is_endpoint (const gchar *text);
  * the exporter. Requests use a thread of GLib, without which GLib ends the process. Errors:
  * INVALID_ARGUMENT (no valid endpoint), RESOURCE_EXHAUSTED (no thread). */
 TpsOtlpExporter *tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error);
-
 /* Sends the remaining spans, within flush_ms, ends the thread, and frees the exporter. Spans that
  * cannot be sent are dropped. */
 void tps_otlp_exporter_free (TpsOtlpExporter *exporter);

@@ -124,10 +124,8 @@ typedef struct
 /* Returns the number of open rounds: those for which trainers are missing. */
 guint tps_averaging_get_n_open (const TpsAveraging *averaging);
 
-/* Creates a machine without rounds, owned by the caller. Copies `options`; the objects in it stay
- * borrowed. */
+/* Creates a machine without rounds. Copies `options`; the objects in it stay borrowed. */
 TpsAveraging *tps_averaging_new (const TpsAveragingOptions *options);
-
 /* Frees the machine. No ticket may be waiting (see tps_averaging_end_all()), and no job may be
  * outstanding. */
 void tps_averaging_free (TpsAveraging *averaging);
@@ -180,13 +178,11 @@ gint64 tps_averaging_get_deadline (const TpsAveraging *averaging);
 /* Ends the open rounds whose deadline is at or before `now_ns`. */
 void tps_averaging_expire (TpsAveraging *averaging, gint64 now_ns, TpsAveragingOutput *output);
 
-/* Fills in `status`, and the first status->n_listed elements of `rounds` [n_max] with the oldest
- * open rounds. */
+/* Fills in `status`, and status->n_listed of the oldest open rounds into `rounds` [n_max]. */
 void tps_averaging_get_status (const TpsAveraging *averaging, gint64 now_ns,
                                TpsAveragingStatus *status, TpsOpenRound *rounds, guint n_max);
 
-/* Answers all waiting calls with `error` (borrowed) and forgets all rounds, trainers and
- * batches. */
+/* Answers all waiting calls with `error` (borrowed); forgets all rounds, trainers and batches. */
 void tps_averaging_end_all (TpsAveraging *averaging, const GError *error,
                             TpsAveragingOutput *output);
 

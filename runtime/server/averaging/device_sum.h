@@ -38,7 +38,6 @@ void tps_device_sum_add (TpsDeviceSum *sum, gconstpointer gradient, gdouble weig
 /* As tps_device_sum_add(), but for a gradient in the device's memory, which is not copied. */
 void tps_device_sum_add_there (TpsDeviceSum *sum, gconstpointer gradient, gdouble weight);
 
-/* Waits until all additions are complete. */
 gboolean tps_device_sum_sync (TpsDeviceSum *sum, GError **error);
 
 /* average = sum / divisor, in host memory, of the gradients' dtype. At least one gradient must have

@@ -21,7 +21,6 @@ typedef struct
   guint64 shape; /* hash of everything else; 0 for a block */
 } TpsDigest;
 
-/* Returns the number of blocks of `n_bytes` of elements. */
 guint tps_digest_n_blocks (gsize n_bytes);
 
 /* Returns the hash of `n_bytes`, at most one block. Thread: any. */
@@ -31,8 +30,7 @@ TpsDigest tps_digest_of_block (gconstpointer data, gsize n_bytes);
  * or those of `indices` and then those of `values`. Thread: any. */
 TpsDigest tps_digest_combine (const TpsGradient *gradient, const TpsDigest *blocks, guint n_blocks);
 
-/* Computes the digest of a gradient in one call. Reads all elements that the host can read. Thread:
- * any. */
+/* Computes a gradient's digest. Reads all elements that the host can read. Thread: any. */
 TpsDigest tps_digest_of_gradient (const TpsGradient *gradient);
 
 /* Returns TRUE if the elements were read. */

@@ -51,7 +51,6 @@ typedef void (*TpsAverageDone) (gpointer user_data, const TpsGradient *average,
  * message lists the known kinds), INVALID_ARGUMENT. */
 TpsParameterServer *tps_parameter_server_new (const TpsParameterServerOptions *options,
                                               GError **error);
-
 /* Ends waiting calls with UNAVAILABLE, waits for work in progress, and frees the server. Must not
  * be called from a callback. */
 void tps_parameter_server_free (TpsParameterServer *server);
@@ -74,8 +73,7 @@ gboolean tps_parameter_server_is_long_check (const TpsGradient *gradient);
  * of the server kind. Thread: any. */
 void tps_parameter_server_reset_state (TpsParameterServer *server);
 
-/* Ends waiting calls with UNAVAILABLE, and refuses every later call with the same error. Thread:
- * any. */
+/* Ends waiting calls, and refuses every later call, with UNAVAILABLE. Thread: any. */
 void tps_parameter_server_shut_down (TpsParameterServer *server);
 
 /* Fills in `status`, and the first status->n_listed elements of `rounds` [n_max] with the oldest

@@ -66,8 +66,7 @@ struct TpsFold
   guint n_blocks;      /* >= 1; units of work: ranges of them may be run in parallel */
 };
 
-/* Initialises a reduction without contributions. `buffers` is borrowed until clear(); NULL = the
- * default pool. */
+/* Initialises an empty reduction. `buffers` is borrowed until clear(); NULL = the default pool. */
 void tps_reduction_init (TpsReduction *reduction, gboolean is_sum, TpsBufferPool *buffers);
 void tps_reduction_clear (TpsReduction *reduction);
 

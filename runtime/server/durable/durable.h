@@ -114,8 +114,7 @@ typedef struct
   gpointer user_data;
 } TpsDurableTargets;
 
-/* Begins the recovery, on a thread of its own. Copies `targets`. Errors: RESOURCE_EXHAUSTED (no
- * thread). */
+/* Begins the recovery on a thread of its own. Copies `targets`. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_durable_start (TpsDurable *durable, const TpsDurableTargets *targets, GError **error);
 
 /* Waits until the recovery has ended. FALSE: it has failed, with its error. */
@@ -138,7 +137,6 @@ typedef struct
   gchar reason[512];   /* of FULL and READ_ONLY, with the remedy; otherwise empty */
 } TpsDurableStatus;
 
-/* Fills in `status` with the present values. Thread: any. */
 void tps_durable_get_status (TpsDurable *durable, TpsDurableStatus *status);
 
 /* Sets `info` to the newest snapshot, whose name is empty if there is none, and `is_writing` to
@@ -216,13 +214,11 @@ void tps_durable_restore (TpsDurable *durable, const TpsTableSource *source,
 
 /* Ends the current recovery or snapshot, and waits for its thread. May be called again. */
 void tps_durable_stop (TpsDurable *durable);
-
 /* Calls tps_durable_stop(), writes and syncs all appended records, unlocks the directory, and frees
  * the object. The sequencer must not admit commands any more. `durable` may be NULL. FALSE: changes
  * of durability INTERVAL that were answered are not known to be on the disk; the event
  * last_write_failed also reports this loss. Errors: those of tps_log_close(). */
 gboolean tps_durable_close (TpsDurable *durable, GError **error);
-
 /* As tps_durable_close(), but without a result. */
 void tps_durable_free (TpsDurable *durable);
 

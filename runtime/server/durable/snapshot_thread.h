@@ -79,8 +79,7 @@ gboolean tps_snapshot_thread_step (TpsSnapshotThread *thread, gint64 now_ns, gin
 /* Takes steps until stop(). A job that was submitted before stop() still runs. */
 void tps_snapshot_thread_run (TpsSnapshotThread *thread);
 
-/* Makes run() return after the current job, and after a job that has already been submitted.
- * Thread: any. */
+/* Makes run() return after the present and an already submitted job. Thread: any. */
 void tps_snapshot_thread_stop (TpsSnapshotThread *thread);
 
 G_END_DECLS

@@ -133,8 +133,6 @@ TpsDisk *tps_disk_new_posix (void);
 /* Sets the error of `operation` on `path` for an errno. Returns FALSE. For disks that use the
  * system's files. */
 gboolean tps_disk_set_error (GError **error, const gchar *operation, const gchar *path, gint code);
-
-/* Calls the disk's free(). */
 void tps_disk_free (TpsDisk *disk);
 
 /* Returns TRUE if a name in a folder is that of a deleted file. NFS and FUSE give such a name to a
@@ -147,8 +145,7 @@ gboolean tps_disk_write_text (TpsDisk *disk, const gchar *path, const gchar *tex
 /* Calls discard() if the disk has it, otherwise remove(). */
 gboolean tps_disk_discard (TpsDisk *disk, const gchar *path, GError **error);
 
-/* As tps_disk_discard(), but a folder is removed with its contents. Links in it are removed, not
- * followed. */
+/* As tps_disk_discard(), but with the contents of a folder. Links are removed, not followed. */
 gboolean tps_disk_discard_all (TpsDisk *disk, const gchar *path, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDisk, tps_disk_free)

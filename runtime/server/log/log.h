@@ -67,7 +67,6 @@ typedef struct
   gchar *torn_position; /* "00000000000000000007.log at 8192"; NULL: nothing was torn */
 } TpsLogFound;
 
-/* Frees the text of `found`. */
 void tps_log_found_clear (TpsLogFound *found);
 
 /* Opens the log in the folder `path`, or makes an empty one, and starts its threads. `disk` is
@@ -81,13 +80,11 @@ void tps_log_found_clear (TpsLogFound *found);
  *   others              those of the disk */
 TpsLog *tps_log_open (TpsDisk *disk, const gchar *path, const TpsLogOptions *options,
                       TpsLogFound *found, GError **error);
-
 /* Writes and syncs all appended records, ends all waiting entries (with an error, if the disk is
  * full or has failed), unlocks the folder, and frees the log. All cursors must have been freed.
  * FALSE: commands of INTERVAL that had ended without an error are not known to be on the disk.
  * Errors: INTERNAL or RESOURCE_EXHAUSTED (the last write failed; names the LSNs and the reason). */
 gboolean tps_log_close (TpsLog *log, GError **error);
-
 /* As tps_log_close(), but without a result. */
 void tps_log_free (TpsLog *log);
 
@@ -124,8 +121,7 @@ void tps_log_append (TpsLog *log, const TpsCommand *command, TpsDurability durab
 /* Calls `done` when all commands that have already been appended are durable. Thread: any. */
 void tps_log_flush (TpsLog *log, TpsLogDone done, gpointer user_data);
 
-/* Makes further appends of INTERVAL end as those of COMMIT do: when the record is on the disk.
- * Thread: any. */
+/* Makes further appends of INTERVAL end as those of COMMIT, on the disk. Thread: any. */
 void tps_log_end_intervals (TpsLog *log);
 
 /* Returns the durable LSN: all commands up to it are on the disk. Thread: any. */
@@ -141,8 +137,7 @@ void tps_log_set_advanced (TpsLog *log, void (*advanced) (gpointer user_data, gi
  * made. The caller frees the text with g_free(). Thread: any. */
 gchar *tps_log_dup_id (TpsLog *log);
 
-/* Returns the LSN of the oldest record that is kept; if there is none, the LSN of the next record.
- * Thread: any. */
+/* Returns the LSN of the oldest record that is kept; or else of the next. Thread: any. */
 gint64 tps_log_get_first_lsn (TpsLog *log);
 
 /* Returns the number of bytes written since tps_log_open(), to decide whether the log has grown

@@ -21,7 +21,6 @@ typedef struct
   gchar *torn_position;
 } TpsLogReport;
 
-/* Frees the text of `report`. */
 void tps_log_report_clear (TpsLogReport *report);
 
 /* Called for every record. `report` covers the records up to this one. Returns FALSE to stop after

@@ -80,7 +80,6 @@ void tps_log_feed_shut_down (TpsLogFeed *feed);
 /* As tps_log_feed_shut_down(), but also waits for the reading job and closes its files. Afterwards
  * the workers and the log may be freed. */
 void tps_log_feed_stop (TpsLogFeed *feed);
-
 /* Frees the feed. Must be called after tps_log_feed_stop() and tps_log_close(), since the log may
  * report progress to the feed until it is closed. */
 void tps_log_feed_free (TpsLogFeed *feed);

@@ -46,7 +46,6 @@ typedef struct
   gchar *torn_position; /* NULL: nothing was torn */
 } TpsLogEnd;
 
-/* Frees the text of `end`. */
 void tps_log_end_clear (TpsLogEnd *end);
 
 /* Opens the folder `path` and locks it. `disk` is borrowed. Without `may_create`, a folder that is
@@ -57,13 +56,11 @@ gboolean tps_log_folder_open (TpsLogFolder *folder, TpsDisk *disk, const gchar *
 /* Unlocks the folder and frees its contents. May be called for a folder that is all zero. */
 void tps_log_folder_close (TpsLogFolder *folder);
 
-/* Finds the end of the log, and fills in `first_lsn` and `n_bytes` of all segments. Errors: see
- * tps_log_open(). */
+/* Finds the log's end, and `first_lsn` and `n_bytes` of segments. Errors: see tps_log_open(). */
 gboolean tps_log_folder_find_end (TpsLogFolder *folder, TpsBufferPool *pool, TpsLogEnd *end,
                                   GError **error);
 
-/* Makes the log end at `offset` of segment `number` (0: removes all segments). Errors: those of the
- * disk. */
+/* Ends the log at `offset` of segment `number` (0: before all). Errors: those of the disk. */
 gboolean tps_log_folder_cut (TpsLogFolder *folder, guint64 number, gint64 offset, GError **error);
 
 /* Removes the file of a segment, which must be the first or the last existing one.

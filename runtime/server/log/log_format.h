@@ -61,7 +61,6 @@ typedef struct
 
 #define TPS_LOG_ID_DIGITS 32
 
-/* Sets `id` to random bytes. */
 void tps_log_id_draw (TpsLogId *id);
 /* Returns the id as hexadecimal digits. The caller owns the text. */
 gchar *tps_log_id_to_text (const TpsLogId *id);
@@ -69,8 +68,7 @@ gchar *tps_log_id_to_text (const TpsLogId *id);
  * are not. */
 gboolean tps_log_id_parse (const gchar *text, TpsLogId *id);
 
-/* Returns the name of the file of segment `number`, such as "00000000000000000007.log". The caller
- * owns the name. */
+/* Returns the file name of segment `number`: "00000000000000000007.log"; owned by the caller. */
 gchar *tps_log_segment_name (guint64 number);
 /* Returns the number of the segment with this file name; 0 if no segment has such a name. */
 guint64 tps_log_segment_number (const gchar *name);
@@ -108,8 +106,7 @@ void tps_record_encode_begin (TpsRecordPlan *plan);
 gsize tps_record_encode_some (TpsRecordPlan *plan, guint8 *to, gsize n_bytes);
 void tps_record_encode_end (const TpsRecordPlan *plan, guint8 *header);
 
-/* Returns the number of zero sectors in `data`, whose length must be a multiple of
- * TPS_DISK_SECTOR. */
+/* Returns the number of zero sectors (TPS_DISK_SECTOR) in `data`, which must be whole sectors. */
 guint32 tps_group_count_zero_sectors (const guint8 *data, gsize n_bytes);
 
 /* Writes the head of a group, TPS_LOG_GROUP_HEADER bytes at `head`. group->n_zero_sectors must not
@@ -153,8 +150,7 @@ typedef struct
 /* Decodes `bytes`, TPS_LOG_RECORD_HEADER of them. FALSE: they are damaged. */
 gboolean tps_record_decode_head (const guint8 *bytes, TpsRecordHead *record);
 
-/* Returns the name of a kind of commands, such as "apply_rows"; static. NULL: this version does not
- * know the kind. */
+/* Returns the name of a kind of commands, such as "apply_rows"; static. NULL: it is unknown. */
 const gchar *tps_command_kind_name (guint kind);
 
 /* Returns TRUE if a record of `moment` may follow a record of `earlier`. */
@@ -171,7 +167,6 @@ typedef struct
   GPtrArray *allocations; /* lists to which `command` refers */
 } TpsRecordDecoder;
 
-/* Makes a decoder without a record, in the caller's storage. */
 void tps_record_decoder_init (TpsRecordDecoder *decoder);
 void tps_record_decoder_clear (TpsRecordDecoder *decoder);
 

@@ -150,9 +150,7 @@ gboolean tps_log_writer_step (TpsLogWriter *writer, gint64 now_ns, gint64 *wake_
 
 /* Takes steps until the writer is closed and all work is complete. */
 void tps_log_writer_run (TpsLogWriter *writer);
-
-/* Closes the writer: staged records are written at once, and no entry may be added any more.
- * Thread: any. */
+/* Closes the writer: staged records are written, and no entry may be added. Thread: any. */
 void tps_log_writer_close (TpsLogWriter *writer);
 
 /* ---- of a log -------------------------------------------------------------------------------- */

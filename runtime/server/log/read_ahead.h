@@ -20,7 +20,6 @@ typedef struct TpsReadAhead TpsReadAhead;
  * must be multiples of TPS_DISK_BLOCK. The caller owns the result. Errors: RESOURCE_EXHAUSTED (no
  * thread). */
 TpsReadAhead *tps_read_ahead_new (TpsDiskFile *file, gint64 begin, gint64 end, GError **error);
-
 /* Waits for the reads in progress, and frees the object. */
 void tps_read_ahead_free (TpsReadAhead *ahead);
 

@@ -54,10 +54,8 @@ typedef struct
  * the duration of the callback, and NULL on error. */
 typedef void (*TpsModelDone) (gpointer user_data, TpsModelVersion *model, const GError *error);
 
-/* Creates a server without a model. `options` is copied. The caller owns the server. Errors:
- * INVALID_ARGUMENT (NULL). */
+/* Creates a server without a model. Copies `options`. Errors: INVALID_ARGUMENT (NULL). */
 TpsModelServer *tps_model_server_new (const TpsModelServerOptions *options, GError **error);
-
 /* Ends waiting calls with UNAVAILABLE, waits for work in progress, and frees the server. Must not
  * be called from a callback. */
 void tps_model_server_free (TpsModelServer *server);
@@ -122,8 +120,6 @@ void tps_model_server_clear_capture (TpsModelServer *server, TpsModelCapture *ca
  * RESOURCE_EXHAUSTED. */
 gboolean tps_model_server_restore (TpsModelServer *server, const TpsModelCapture *capture,
                                    GError **error);
-
-/* Returns the push window of the server. Borrowed. */
 TpsPushWindow *tps_model_server_get_pushes (TpsModelServer *server);
 
 /* Ends waiting calls with ABORTED and forgets the model. Push ids of later calls belong to the next

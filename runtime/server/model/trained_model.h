@@ -54,8 +54,7 @@ void tps_trained_model_set_shared_versions (TpsTrainedModel *model, TpsBufferPoo
 TpsTrainedModel *tps_trained_model_ref (TpsTrainedModel *model);
 void tps_trained_model_unref (TpsTrainedModel *model);
 
-/* Returns TRUE if both models began with the same parameters (names, shapes and bytes) and have
- * equal optimizers. */
+/* TRUE: both began with the same parameters (names, shapes and bytes) and equal optimizers. */
 gboolean tps_trained_model_began_as (const TpsTrainedModel *model, const TpsTrainedModel *other);
 
 /* Returns the optimizer's state: FLOAT32 [n_floats], by blocks of the parameters (see

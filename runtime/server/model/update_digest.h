@@ -15,7 +15,6 @@ G_BEGIN_DECLS
  * window. */
 #define TPS_UPDATE_DIGEST_BLOCK_BYTES 8192
 
-/* Returns the number of blocks of a tensor of `n_bytes` bytes. */
 gsize tps_update_digest_n_blocks (gsize n_bytes);
 
 /* Returns the hash of one block of at most TPS_UPDATE_DIGEST_BLOCK_BYTES bytes. */

@@ -120,16 +120,12 @@ typedef struct
 
 /* Creates a machine without a model. `options` is copied. The caller owns the machine. */
 TpsUpdating *tps_updating_new (const TpsUpdatingOptions *options);
-
 /* Frees the machine. No ticket may be waiting (see tps_updating_end_all()), and no job may be
  * outstanding. */
 void tps_updating_free (TpsUpdating *updating);
-
-/* Frees the gradients and the error of a ticket. */
 void tps_update_ticket_clear (TpsUpdateTicket *ticket);
 
-/* Sets the model to version 1 with these parameters, whose names and shapes are copied. There must
- * be no model yet. */
+/* Sets the model to version 1. Names and shapes are copied. There must be no model yet. */
 void tps_updating_set_model (TpsUpdating *updating, const TpsNamedTensor *parameters,
                              guint n_parameters);
 
@@ -137,7 +133,6 @@ void tps_updating_set_model (TpsUpdating *updating, const TpsNamedTensor *parame
  * job may be outstanding. */
 void tps_updating_set_version (TpsUpdating *updating, gint64 version);
 
-/* Returns TRUE if an update is in progress. */
 gboolean tps_updating_has_job (const TpsUpdating *updating);
 
 /* Returns the error NOT_FOUND for calls that need a model. The caller owns the error. */
@@ -162,11 +157,9 @@ void tps_updating_find (TpsUpdating *updating, gint32 trainer);
 /* Returns TRUE if the trainer has a contribution in a round that has not ended. */
 gboolean tps_updating_has_contribution (const TpsUpdating *updating, gint32 trainer);
 
-/* Returns the digest of the contribution of `trainer`. Reads all gradients. Thread: any; no lock is
- * needed. */
+/* Returns the digest of a contribution. Reads all gradients. Thread: any; no lock is needed. */
 TpsPushDigest tps_update_contribution_compute_digest (const TpsUpdateContribution *contribution,
                                                       gint32 trainer);
-/* Sets the digest of the contribution. Thread: as for the machine. */
 void tps_update_contribution_set_digest (TpsUpdateContribution *contribution,
                                          const TpsPushDigest *digest);
 /* Releases a reference. May free large memory. Thread: any. */

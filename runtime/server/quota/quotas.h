@@ -45,8 +45,7 @@ void tps_quotas_set_limits (TpsQuotas *quotas, const TpsTenantEntry *entries, gu
 /* Calls tps_tenant_enforce_table_bytes() for all tenants, present and future. */
 void tps_quotas_enforce_table_bytes (TpsQuotas *quotas);
 
-/* Returns the tenant with this name, or "(others)", and creates it if it is new. Borrowed; never
- * NULL. */
+/* Returns the tenant `name`, or "(others)"; creates it if it is new. Borrowed; never NULL. */
 TpsTenant *tps_quotas_find (TpsQuotas *quotas, const gchar *name);
 
 /* Returns the limits of all tenants and their use, in the order of the names: an array of

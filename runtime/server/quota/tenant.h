@@ -89,15 +89,13 @@ void tps_tenant_set_limits (TpsTenant *tenant, const TpsTenantLimits *limits);
  * starting. Thread: one at a time. */
 void tps_tenant_enforce_table_bytes (TpsTenant *tenant);
 
-/* Returns the name. Borrowed. */
 const gchar *tps_tenant_get_name (const TpsTenant *tenant);
 
 /* Admits a call whose request has `n_bytes_in` bytes. end_call() must follow for every admitted
  * call. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_tenant_begin_call (TpsTenant *tenant, gsize n_bytes_in, gint64 now_ns, GError **error);
 
-/* Charges an admitted call for rows that it is about to read or change. Errors:
- * RESOURCE_EXHAUSTED. */
+/* Charges an admitted call for rows that it will read or change. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_tenant_add_rows (TpsTenant *tenant, guint64 n_rows, gint64 now_ns, GError **error);
 
 /* Ends an admitted call, whose reply has `n_bytes_out` bytes, and charges these bytes. */
@@ -128,7 +126,6 @@ typedef struct
   guint64 throttled_ms; /* sum of the retry_after_ms of all refusals */
 } TpsTenantStatus;
 
-/* Fills in `status`. Thread: any. */
 void tps_tenant_get_status (TpsTenant *tenant, TpsTenantStatus *status);
 
 G_END_DECLS

@@ -63,8 +63,7 @@ typedef struct
 void tps_token_bucket_charge (TpsTokenBucket *bucket, const TpsTokenRate *rate, guint64 n_tokens,
                               gint64 now_ns);
 
-/* Returns the number of tokens in the bucket. A negative number is a debt; without a limit, the
- * number is 0. */
+/* Returns the tokens in the bucket; a negative number is a debt; 0 without a limit. */
 gint64 tps_token_bucket_get_level (TpsTokenBucket *bucket, const TpsTokenRate *rate, gint64 now_ns);
 
 /* Changes the rate of the bucket, which keeps its number of missing tokens. A concurrent charge may

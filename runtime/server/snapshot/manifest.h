@@ -70,7 +70,6 @@ void tps_manifest_clear (TpsManifest *manifest);
 
 /* Adds a file to the increments of a table; takes ownership of the file's name. */
 void tps_manifest_table_add_increment (TpsManifestTable *table, const TpsManifestFile *file);
-/* Returns the number of increments of a table. */
 guint tps_manifest_table_get_n_increments (const TpsManifestTable *table);
 /* Returns increment `i`, the oldest first. Borrowed. */
 const TpsManifestFile *tps_manifest_table_get_increment (const TpsManifestTable *table, guint i);
@@ -79,10 +78,7 @@ const TpsManifestFile *tps_manifest_table_get_increment (const TpsManifestTable 
 const TpsManifestTable *tps_manifest_find_table (const TpsManifest *manifest, const gchar *name,
                                                  gint64 incarnation);
 
-/* Returns the number of increments of all tables. */
 guint tps_manifest_count_increments (const TpsManifest *manifest);
-
-/* Returns the total length of all files. */
 guint64 tps_manifest_count_bytes (const TpsManifest *manifest);
 
 /* Returns the text of the manifest. The caller frees it with g_string_free(). */

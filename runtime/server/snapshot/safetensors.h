@@ -43,10 +43,8 @@ const gchar *tps_safetensors_dtype (TpsDType dtype);
 
 typedef struct TpsSafetensorsWriter TpsSafetensorsWriter;
 
-/* Creates file `path` of `disk` (borrowed). The caller owns the writer. Errors: those of the
- * disk. */
+/* Creates file `path` of `disk` (borrowed). The caller owns the writer. Errors: of the disk. */
 TpsSafetensorsWriter *tps_safetensors_writer_new (TpsDisk *disk, const gchar *path, GError **error);
-
 /* Closes the file, complete or not, and frees the writer. */
 void tps_safetensors_writer_free (TpsSafetensorsWriter *writer);
 

@@ -8,7 +8,6 @@
 #include "runtime/embedding/table_spec.h"
 #include "runtime/server/snapshot/json_reader.h"
 
-/* Appends the specification as an object. */
 void tps_table_spec_append_json (GString *json, const TpsTableSpec *spec);
 /* Fills in `spec`, which must be all zero, from the next value. The caller must resolve `spec`. */
 void tps_table_spec_read_json (TpsJsonReader *json, TpsTableSpec *spec);

@@ -122,8 +122,7 @@ gboolean tps_table_store_drop (TpsTableStore *store, const gchar *table, GError 
  * order of their names. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_table_store_list (TpsTableStore *store, TpsTableSpecs *specs, GError **error);
 
-/* Returns the maximum size of such a list in bytes, which should be charged before the list is
- * made. */
+/* Returns the largest size of such a list in bytes, to be charged before the list is made. */
 gsize tps_table_store_get_list_bytes (TpsTableStore *store);
 
 /* Estimate the bytes that a call reads and writes, to choose a thread for the call. Unknown tables

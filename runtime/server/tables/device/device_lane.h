@@ -46,8 +46,7 @@ TpsDeviceLanes *tps_device_lanes_new (TpsDevice *device, TpsBudget *answers, Tps
                                       TpsBudget *kept);
 void tps_device_lanes_free (TpsDeviceLanes *lanes);
 
-/* Returns an idle lane or a new one, which the caller owns. Errors: DEVICE_LOST,
- * RESOURCE_EXHAUSTED. */
+/* Returns an idle or new lane, owned by the caller. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
 TpsDeviceLane *tps_device_lane_new (TpsDeviceLanes *lanes, GError **error);
 /* Waits for the work on the lane's stream, and keeps the lane for reuse unless the work failed. */
 void tps_device_lane_free (TpsDeviceLane *lane);

@@ -20,13 +20,11 @@ typedef struct
   guint8 within[TPS_SCRATCH_INLINE_BYTES + TPS_BUFFER_ALIGNMENT - 1];
 } TpsScratch;
 
-/* Initialises empty scratch in the caller's storage; `within` is not initialised. clear() releases
- * the memory. */
+/* Initialises empty scratch, but not `within`. clear() releases the memory. */
 void tps_scratch_init (TpsScratch *scratch);
 void tps_scratch_clear (TpsScratch *scratch);
 
-/* Reserves `n_elements` of `n_bytes` each, and returns their offset, which is aligned to
- * TPS_BUFFER_ALIGNMENT. */
+/* Reserves `n_elements` of `n_bytes`; returns their offset, aligned to TPS_BUFFER_ALIGNMENT. */
 gsize tps_scratch_reserve (TpsScratch *scratch, gsize n_elements, gsize n_bytes);
 
 /* Provides the reserved memory, from `pool` unless it is small; its contents are undefined. `what`

@@ -215,7 +215,6 @@ void tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64
 void tps_table_assign_row (TpsTable *table, gint64 lsn, gint64 slot, TpsDType dtype,
                            gconstpointer values, gint64 as_of_lsn, gfloat *scratch);
 
-/* Prefetches a row that will be updated soon. */
 void tps_table_prefetch_update (const TpsTable *table, gint64 slot);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTable, tps_table_unref)

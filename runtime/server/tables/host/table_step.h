@@ -78,8 +78,7 @@ tps_table_step_add (TpsTableStep *step, gint64 slot, gconstpointer gradient, gfl
   step->n++;
 }
 
-/* Groups the added contributions by row. Must be called after the last contribution was added, and
- * before run(). */
+/* Groups the contributions by row: after the last contribution was added, and before run(). */
 void tps_table_step_group (TpsTableStep *step);
 
 /* Returns TRUE if the step is short enough for one thread, so that the next step need not wait for
