@@ -271,6 +271,18 @@ end_level (TpsScanner *scanner, TpsScanInput *in)
   return TPS_STEP_OK;
 }
 
+/* Goes on in a list, set or map: its next element, or its end. */
+static TpsScanStep
+step_element (TpsScanner *scanner, TpsScanInput *in, TpsScanLevel *level)
+{
+  if (level->n_left == 0)
+    return end_level (scanner, in);
+  scanner->type = level->types[level->n_left & 1];
+  level->n_left--;
+  scanner->state = TPS_SCAN_VALUE;
+  return TPS_STEP_OK;
+}
+
 /* Adds a body of `n_bytes` to the message. FALSE: there is no memory. */
 static gboolean
 add_body (TpsScanner *scanner, gsize n_bytes)
@@ -541,14 +553,7 @@ binary_step_next (TpsScanner *scanner, TpsScanInput *in)
   TpsScanLevel *level = get_level (scanner);
 
   if (!level->is_struct)
-    {
-      if (level->n_left == 0)
-        return end_level (scanner, in);
-      scanner->type = level->types[level->n_left & 1];
-      level->n_left--;
-      scanner->state = TPS_SCAN_VALUE;
-      return TPS_STEP_OK;
-    }
+    return step_element (scanner, in, level);
   if (tps_scan_n_here (in) < 1)
     return TPS_STEP_MORE;
   if (in->next[0] != TPS_WIRE_STOP)
@@ -904,14 +909,7 @@ compact_step_next (TpsScanner *scanner, TpsScanInput *in)
   TpsScanLevel *level = get_level (scanner);
 
   if (!level->is_struct)
-    {
-      if (level->n_left == 0)
-        return end_level (scanner, in);
-      scanner->type = level->types[level->n_left & 1];
-      level->n_left--;
-      scanner->state = TPS_SCAN_VALUE;
-      return TPS_STEP_OK;
-    }
+    return step_element (scanner, in, level);
   if (tps_scan_n_here (in) < 1)
     return TPS_STEP_MORE;
   if (in->next[0] != TPS_WIRE_STOP)
