@@ -28,9 +28,9 @@ protected:
 // The error bound is 1e-6 per term.
 TEST_P (Layers, GemmMatchesTheReferenceForAllTranspositions)
 {
-  const size_t sizes[][3] = { { 1, 1, 1 },      { 3, 5, 7 },      { 17, 33, 65 },
-                              { 32, 300, 300 }, { 65, 300, 280 }, { 5, 1, 9 },
-                              { 0, 4, 4 },      { 4, 0, 4 },      { 4, 4, 0 } };
+  const size_t sizes[][3] = { { 1, 1, 1 },      { 3, 5, 7 }, { 17, 33, 65 }, { 32, 300, 300 },
+                              { 65, 300, 280 }, { 5, 1, 9 }, { 0, 4, 4 },    { 4, 0, 4 },
+                              { 4, 4, 0 },      { 1, 4, 0 } };
 
   for (const auto &size : sizes)
     for (int flags = 0; flags < 16; flags++)

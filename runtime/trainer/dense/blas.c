@@ -24,6 +24,7 @@ static TpsTraceEvent blas_missing = TPS_TRACE_EVENT ("blas_missing", TPS_TRACE_W
 typedef struct
 {
   __typeof__ (cblas_sgemm) *sgemm;
+  __typeof__ (cblas_sgemv) *sgemv;
   __typeof__ (openblas_set_num_threads) *set_num_threads;
 } Blas;
 
@@ -39,7 +40,7 @@ load (void)
   void *handle = tps_module_open (paths, reasons);
   Blas found = { NULL };
 
-  if (handle != NULL && FIND (sgemm, "cblas_sgemm")
+  if (handle != NULL && FIND (sgemm, "cblas_sgemm") && FIND (sgemv, "cblas_sgemv")
       && FIND (set_num_threads, "openblas_set_num_threads"))
     loaded = found;
   else
@@ -95,6 +96,16 @@ tps_cpu_gemm (TpsStream *stream, const TpsGemm *gemm)
   if (blas->sgemm == NULL)
     {
       plain_product (gemm);
+      return;
+    }
+  if (gemm->m == 1 && gemm->k > 0) /* sgemm takes twice as long */
+    {
+      gsize rows = gemm->transpose_b ? gemm->n : gemm->k;
+      gsize columns = gemm->transpose_b ? gemm->k : gemm->n;
+
+      blas->sgemv (CblasRowMajor, gemm->transpose_b ? CblasNoTrans : CblasTrans, to_blasint (rows),
+                   to_blasint (columns), gemm->alpha, gemm->b, ldb, gemm->a, 1, gemm->beta, gemm->c,
+                   1);
       return;
     }
   blas->sgemm (CblasRowMajor, gemm->transpose_a ? CblasTrans : CblasNoTrans,
