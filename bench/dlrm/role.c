@@ -191,8 +191,8 @@ lookup_bags (TpsTableClient *client, const TpsBagQuery *queries, guint n_queries
   g_autoptr (GError) error = NULL;
   g_autofree TpsTensor *outputs = g_new0 (TpsTensor, n_queries);
 
-  if (tps_table_store_lookup_bags (((LocalTables *) client)->store, queries, n_queries, outputs,
-                                   &error))
+  if (tps_table_store_lookup_bags (((LocalTables *) client)->store, NULL, queries, n_queries,
+                                   outputs, &error))
     done (user_data, outputs, NULL);
   else
     done (user_data, NULL, error);

@@ -194,7 +194,7 @@ run_store (TpsLookupLocal *local, const gint64 *ids, GError **error)
   };
   TpsTensor output = { 0 };
 
-  if (!tps_table_store_lookup_bags (local->store, &query, 1, &output, error))
+  if (!tps_table_store_lookup_bags (local->store, NULL, &query, 1, &output, error))
     return FALSE;
   tps_tensor_move (&local->output, &output);
   return TRUE;

@@ -212,9 +212,8 @@ lookup_bags (TpsCall *call, gpointer user_data)
     g_set_error (&error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                  "no memory for the results of %u queries", n_queries);
   else
-    ok = tps_table_store_lookup_bags_for (lookup->tables->store, &request,
-                                          lookup->arguments.queries, n_queries, outputs.tensors,
-                                          &error);
+    ok = tps_table_store_lookup_bags (lookup->tables->store, &request, lookup->arguments.queries,
+                                      n_queries, outputs.tensors, &error);
   free_lookup_bags (lookup);
   if (ok)
     tps_call_reply_value (call, &outputs);
@@ -301,9 +300,9 @@ lookup_rows (TpsCall *call, LookupRows *lookup)
   TpsTableLookup request = { tps_call_get_began_ns (call), &place };
   g_auto (TpsRowsWithLsns) found = { 0 };
   g_autoptr (GError) error = NULL;
-  gboolean ok = tps_table_store_lookup_rows_for (lookup->tables->store, &request, arguments->table,
-                                                 tps_tensor_view (&arguments->indices), &found.rows,
-                                                 lookup->with_lsns ? &found.lsns : NULL, &error);
+  gboolean ok = tps_table_store_lookup_rows (lookup->tables->store, &request, arguments->table,
+                                             tps_tensor_view (&arguments->indices), &found.rows,
+                                             lookup->with_lsns ? &found.lsns : NULL, &error);
 
   tps_lookup_rows_arguments_clear (&lookup->arguments);
   if (!ok)

@@ -103,9 +103,9 @@ public:
     const std::vector<gint64> ids (rows.begin (), rows.end ());
     TpsTensor answer = {};
 
-    if (!tps_table_store_lookup_rows (server_->store_, kTable,
+    if (!tps_table_store_lookup_rows (server_->store_, nullptr, kTable,
                                       view_of (TPS_DTYPE_INT64, ids.data (), ids.size (), 0),
-                                      &answer, nullptr))
+                                      &answer, nullptr, nullptr))
       return Reply::refused;
     auto data = static_cast<const float *> (tps_tensor_data (&answer));
     values->assign (data, data + rows.size () * server_->size_.n_columns);

@@ -207,14 +207,18 @@ count_lookups (const TpsLookup *lookup, gint64 began_ns)
     }
 }
 
+static const TpsTableLookup no_options;
+
 gboolean
-tps_table_store_lookup_bags_for (TpsTableStore *store, const TpsTableLookup *request,
-                                 const TpsBagQuery *queries, guint n_queries, TpsTensor *outputs,
-                                 GError **error)
+tps_table_store_lookup_bags (TpsTableStore *store, const TpsTableLookup *request,
+                             const TpsBagQuery *queries, guint n_queries, TpsTensor *outputs,
+                             GError **error)
 {
   TpsLookup lookup;
   gboolean ok;
 
+  if (request == NULL)
+    request = &no_options;
   lookup.store = store;
   lookup.place = request->place;
   lookup.n_queries = n_queries;
@@ -240,15 +244,6 @@ tps_table_store_lookup_bags_for (TpsTableStore *store, const TpsTableLookup *req
   tps_scratch_clear (&lookup.stages);
   tps_scratch_clear (&lookup.scratch);
   return ok;
-}
-
-gboolean
-tps_table_store_lookup_bags (TpsTableStore *store, const TpsBagQuery *queries, guint n_queries,
-                             TpsTensor *outputs, GError **error)
-{
-  const TpsTableLookup request = { 0 };
-
-  return tps_table_store_lookup_bags_for (store, &request, queries, n_queries, outputs, error);
 }
 
 /* -- rows -- */
@@ -325,14 +320,16 @@ count_rows (const TpsTable *table, gsize n_rows, gint64 began_ns)
 }
 
 gboolean
-tps_table_store_lookup_rows_for (TpsTableStore *store, const TpsTableLookup *request,
-                                 const gchar *table, TpsTensorView indices, TpsTensor *rows,
-                                 TpsTensor *lsns, GError **error)
+tps_table_store_lookup_rows (TpsTableStore *store, const TpsTableLookup *request,
+                             const gchar *table, TpsTensorView indices, TpsTensor *rows,
+                             TpsTensor *lsns, GError **error)
 {
   g_autoptr (TpsTable) found = NULL;
   TpsTableSlots slots = { 0 };
   gboolean ok;
 
+  if (request == NULL)
+    request = &no_options;
   if (!tps_check_indices (indices, "indices", error))
     return FALSE;
   found = tps_table_store_ref_table (store, table, error);
@@ -351,13 +348,4 @@ tps_table_store_lookup_rows_for (TpsTableStore *store, const TpsTableLookup *req
   if (lsns != NULL)
     tps_tensor_clear (lsns);
   return FALSE;
-}
-
-gboolean
-tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table, TpsTensorView indices,
-                             TpsTensor *rows, GError **error)
-{
-  const TpsTableLookup request = { 0 };
-
-  return tps_table_store_lookup_rows_for (store, &request, table, indices, rows, NULL, error);
 }

@@ -132,16 +132,6 @@ gsize tps_table_store_estimate_bags (TpsTableStore *store, const TpsBagQuery *qu
                                      guint n_queries);
 gsize tps_table_store_estimate_rows (TpsTableStore *store, const gchar *table, gint64 n_rows);
 
-/* Pools the bags of each query into one element of `outputs` [n_queries], all of which must be zero
- * on entry: FLOAT32 [bags, dim], owned by the caller. After an error there are no outputs. */
-gboolean tps_table_store_lookup_bags (TpsTableStore *store, const TpsBagQuery *queries,
-                                      guint n_queries, TpsTensor *outputs, GError **error);
-
-/* Copies the rows with the ids `indices` INT64 [n] to `rows`, which must be zero on entry: [n, dim]
- * of the table's dtype, owned by the caller. */
-gboolean tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table,
-                                      TpsTensorView indices, TpsTensor *rows, GError **error);
-
 /* A place: the caller's memory for the results of one lookup, which saves a copy. If the lookup has
  * results on `device`, which has room, it lies there and takes these results; otherwise it takes
  * those of tables in host memory. All other results, and those of fewer than `min_bytes`, are in
@@ -158,7 +148,7 @@ typedef struct
   gpointer user_data;
 } TpsLookupPlace;
 
-/* The options of a lookup. Fields may be zero. */
+/* The options of a lookup (NULL = none). Fields may be zero. */
 typedef struct
 {
   /* The arrival of the request (tps_clock_now_ns()): the time from then to the end of the lookup is
@@ -167,17 +157,20 @@ typedef struct
   const TpsLookupPlace *place; /* NULL = all results are in memory of the store */
 } TpsTableLookup;
 
-/* As tps_table_store_lookup_bags() and tps_table_store_lookup_rows(), with the options of
- * `request`. Results in the place are complete on return, and hold references to its buffer. `lsns`
- * (may be NULL) receives the LSN of each row's last change, or of the table's creation, INT64 [n],
- * as of the same moment as the row. INVALID_ARGUMENT also: LSNs are not kept, or the table is on a
- * device. */
-gboolean tps_table_store_lookup_bags_for (TpsTableStore *store, const TpsTableLookup *request,
-                                          const TpsBagQuery *queries, guint n_queries,
-                                          TpsTensor *outputs, GError **error);
-gboolean tps_table_store_lookup_rows_for (TpsTableStore *store, const TpsTableLookup *request,
-                                          const gchar *table, TpsTensorView indices,
-                                          TpsTensor *rows, TpsTensor *lsns, GError **error);
+/* Pools the bags of each query into one element of `outputs` [n_queries], all of which must be zero
+ * on entry: FLOAT32 [bags, dim], owned by the caller. After an error there are no outputs. Results
+ * in the place are complete on return, and hold references to its buffer. */
+gboolean tps_table_store_lookup_bags (TpsTableStore *store, const TpsTableLookup *request,
+                                      const TpsBagQuery *queries, guint n_queries,
+                                      TpsTensor *outputs, GError **error);
+
+/* Copies the rows with the ids `indices` INT64 [n] to `rows`, which must be zero on entry: [n, dim]
+ * of the table's dtype, owned by the caller. `lsns` (may be NULL) receives the LSN of each row's
+ * last change, or of the table's creation, INT64 [n], as of the same moment as the row.
+ * INVALID_ARGUMENT also: LSNs are not kept, or the table is on a device. */
+gboolean tps_table_store_lookup_rows (TpsTableStore *store, const TpsTableLookup *request,
+                                      const gchar *table, TpsTensorView indices, TpsTensor *rows,
+                                      TpsTensor *lsns, GError **error);
 
 /* A push: gradients of rows or of bags, or the values of rows. All members are borrowed until the
  * push has ended. Members that do not apply may be zero. */

@@ -108,8 +108,8 @@ protected:
       {
         g_auto (TpsTensor) expected = {};
 
-        ASSERT_TRUE (
-            tps_table_store_lookup_bags (reference_, &gradient.query, 1, &expected, &error_));
+        ASSERT_TRUE (tps_table_store_lookup_bags (reference_, nullptr, &gradient.query, 1,
+                                                  &expected, &error_));
         EXPECT_TRUE (std::equal (pooled->begin (), pooled->end (),
                                  static_cast<const float *> (tps_tensor_data (&expected))))
             << names[t];

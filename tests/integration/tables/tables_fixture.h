@@ -147,8 +147,8 @@ protected:
     std::vector<gint64> rows = all_rows (spec);
     g_auto (TpsTensor) values = {};
 
-    EXPECT_TRUE (
-        tps_table_store_lookup_rows (reference_, spec.name, view_of (rows), &values, &error_));
+    EXPECT_TRUE (tps_table_store_lookup_rows (reference_, nullptr, spec.name, view_of (rows),
+                                              &values, nullptr, &error_));
     return bits_of (values);
   }
 

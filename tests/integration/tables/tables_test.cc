@@ -266,7 +266,7 @@ TEST_F (Tables, LargeCallsPass)
       TpsBagQuery query = bags.query ();
 
       ASSERT_TRUE (look_up (bags, later (), &ours)) << text ();
-      ASSERT_TRUE (tps_table_store_lookup_bags (reference_, &query, 1, &theirs, nullptr));
+      ASSERT_TRUE (tps_table_store_lookup_bags (reference_, nullptr, &query, 1, &theirs, nullptr));
       ASSERT_EQ (bits_of (ours), bits_of (theirs));
       ASSERT_TRUE (push (spec, bags, later ())) << text ();
       push_to_reference (spec, bags);

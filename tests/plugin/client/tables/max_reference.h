@@ -35,7 +35,7 @@ find_maxima (TpsTableStore *store, const TpsBagQuery &query, Maxima *maxima, GEr
     each[i] = static_cast<gint64> (i);
   rows.offsets = view_of (each);
   rows.pooling = TPS_POOLING_SUM;
-  if (!tps_table_store_lookup_bags (store, &rows, 1, &values, error))
+  if (!tps_table_store_lookup_bags (store, nullptr, &rows, 1, &values, error))
     return false;
   const float *cells = static_cast<const float *> (tps_tensor_data (&values));
   maxima->dim = static_cast<size_t> (values.shape.dims[1]);
@@ -68,7 +68,7 @@ reference_lookup_bags (TpsTableStore *store, const TpsBagQuery *queries, guint n
 
       if (queries[i].pooling != TPS_POOLING_MAX)
         {
-          if (!tps_table_store_lookup_bags (store, &queries[i], 1, &outputs[i], error))
+          if (!tps_table_store_lookup_bags (store, nullptr, &queries[i], 1, &outputs[i], error))
             return false;
           continue;
         }

@@ -131,7 +131,8 @@ public:
     g_auto (TpsTensor) rows = {};
     Ids ids { 3 };
 
-    EXPECT_TRUE (tps_table_store_lookup_rows (store, table.c_str (), view (ids), &rows, nullptr));
+    EXPECT_TRUE (tps_table_store_lookup_rows (store, nullptr, table.c_str (), view (ids), &rows,
+                                              nullptr, nullptr));
     auto data = static_cast<const float *> (tps_tensor_data (&rows));
     return { data, data + kDim };
   }

@@ -85,8 +85,8 @@ protected:
 
     const TpsTableLookup request = {};
 
-    EXPECT_TRUE (tps_table_store_lookup_rows_for (store_.get (), &request, table.c_str (),
-                                                  view (ids), &rows, &lsns, nullptr));
+    EXPECT_TRUE (tps_table_store_lookup_rows (store_.get (), &request, table.c_str (), view (ids),
+                                              &rows, &lsns, nullptr));
     for (size_t i = 0; i < ids.size (); i++)
       {
         const auto *values = static_cast<const float *> (tps_tensor_data (&rows)) + i * kDim;
@@ -237,7 +237,7 @@ TEST (AssignWithoutLsns, RefusesLsns)
   EXPECT_EQ (describe (error).rfind ("INVALID_ARGUMENT", 0), 0u);
   error = nullptr;
   const TpsTableLookup lookup = {};
-  EXPECT_FALSE (tps_table_store_lookup_rows_for (store.get (), &lookup, "emb", view (ids), &rows,
-                                                 &lsns, &error));
+  EXPECT_FALSE (
+      tps_table_store_lookup_rows (store.get (), &lookup, "emb", view (ids), &rows, &lsns, &error));
   EXPECT_EQ (describe (error).rfind ("INVALID_ARGUMENT", 0), 0u);
 }

@@ -193,7 +193,8 @@ public:
   {
     g_auto (TpsTensor) rows = {};
 
-    EXPECT_TRUE (tps_table_store_lookup_rows (store, name.c_str (), view (ids), &rows, nullptr));
+    EXPECT_TRUE (tps_table_store_lookup_rows (store, nullptr, name.c_str (), view (ids), &rows,
+                                              nullptr, nullptr));
     return std::string (static_cast<const char *> (tps_tensor_data (&rows)),
                         tps_shape_n_bytes (&rows.shape));
   }
@@ -307,7 +308,7 @@ private:
     TpsBagQuery asked = query.get ();
     TpsTensor output {};
 
-    if (tps_table_store_lookup_bags (server_.store, &asked, 1, &output, nullptr))
+    if (tps_table_store_lookup_bags (server_.store, nullptr, &asked, 1, &output, nullptr))
       tps_tensor_clear (&output);
   }
 

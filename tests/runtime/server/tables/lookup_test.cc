@@ -109,14 +109,16 @@ TEST (Lookup, UnreleasedResultsAreBounded)
   indices.data = ids.data ();
   size_t n_answers = 0;
   while (n_answers < answers.size ()
-         && tps_table_store_lookup_rows (store.get (), "emb", indices, &answers[n_answers], &error))
+         && tps_table_store_lookup_rows (store.get (), nullptr, "emb", indices, &answers[n_answers],
+                                         nullptr, &error))
     n_answers++;
   ASSERT_GE (n_answers, 1u);
   ASSERT_LT (n_answers, answers.size ());
   EXPECT_EQ (error->code, TPS_ERROR_RESOURCE_EXHAUSTED);
   EXPECT_GE (tps_error_get_retry_after_ms (error), 0);
   tps_tensor_clear (&answers[0]);
-  EXPECT_TRUE (tps_table_store_lookup_rows (store.get (), "emb", indices, &answers[0], nullptr));
+  EXPECT_TRUE (tps_table_store_lookup_rows (store.get (), nullptr, "emb", indices, &answers[0],
+                                            nullptr, nullptr));
   for (size_t i = 0; i < n_answers; i++)
     tps_tensor_clear (&answers[i]);
 }

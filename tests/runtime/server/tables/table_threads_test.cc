@@ -230,7 +230,8 @@ TEST (TableThreadsOnTheHost, CallsFromAWorkerDoNotWaitForItself)
         TpsTensor rows {};
 
         mine->ok = tps_table_store_create (mine->store, &spec.value, nullptr)
-                   && tps_table_store_lookup_rows (mine->store, "emb", view (ids), &rows, nullptr);
+                   && tps_table_store_lookup_rows (mine->store, nullptr, "emb", view (ids), &rows,
+                                                   nullptr, nullptr);
         tps_tensor_clear (&rows);
         mine->is_done = true;
       },

@@ -315,8 +315,8 @@ Store::lookup (const std::vector<Query> &queries, std::vector<Floats> *outputs)
 
   for (const Query &query : queries)
     views.push_back (query.get ());
-  ok = tps_table_store_lookup_bags (store_, views.data (), static_cast<guint> (views.size ()),
-                                    tensors.data (), &error);
+  ok = tps_table_store_lookup_bags (store_, nullptr, views.data (),
+                                    static_cast<guint> (views.size ()), tensors.data (), &error);
   EXPECT_EQ (ok, error == nullptr);
   for (TpsTensor &tensor : tensors)
     {
@@ -342,8 +342,8 @@ Store::rows (const std::string &table, const Ids &indices, std::string *bytes)
 {
   GError *error = nullptr;
   TpsTensor tensor {};
-  gboolean ok = tps_table_store_lookup_rows (store_, table.c_str (), view (indices), &tensor,
-                                             &error);
+  gboolean ok = tps_table_store_lookup_rows (store_, nullptr, table.c_str (), view (indices),
+                                             &tensor, nullptr, &error);
 
   EXPECT_EQ (ok, error == nullptr);
   EXPECT_EQ (ok, !tps_tensor_is_empty (&tensor));

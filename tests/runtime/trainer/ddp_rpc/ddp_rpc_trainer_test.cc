@@ -166,8 +166,9 @@ public:
     g_auto (TpsTensor) rows = {};
     TpsTensorView indices = { { TPS_DTYPE_INT64, 1, { task_.num_embeddings } }, ids.data () };
 
-    EXPECT_TRUE (tps_table_store_lookup_rows (table_store, ("t" + std::to_string (t)).c_str (),
-                                              indices, &rows, nullptr));
+    EXPECT_TRUE (tps_table_store_lookup_rows (table_store, nullptr,
+                                              ("t" + std::to_string (t)).c_str (), indices, &rows,
+                                              nullptr, nullptr));
     auto data = static_cast<const float *> (tps_tensor_data (&rows));
     return { data, data + tps_shape_n_elems (&rows.shape) };
   }

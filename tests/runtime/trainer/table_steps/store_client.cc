@@ -104,8 +104,8 @@ StoreClient::lookup_bags (TpsTableClient *client, const TpsBagQuery *queries, gu
     std::vector<TpsTensor> outputs (n_queries);
     g_autoptr (GError) error = nullptr;
 
-    if (tps_table_store_lookup_bags (self->store_, copy.data (), n_queries, outputs.data (),
-                                     &error))
+    if (tps_table_store_lookup_bags (self->store_, nullptr, copy.data (), n_queries,
+                                     outputs.data (), &error))
       {
         for (TpsTensor &output : outputs)
           if (self->device != nullptr)

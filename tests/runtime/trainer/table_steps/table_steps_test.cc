@@ -356,7 +356,7 @@ TEST (TableSteps, TheReleaseWaitsForPushesInFlight)
   ASSERT_TRUE (tps_table_steps_push (steps, &vectors, nullptr));
   is_freeing = true;
   tps_table_steps_free (steps);
-  ASSERT_TRUE (tps_table_store_lookup_bags (store.get (), &query, 1, &row, nullptr));
+  ASSERT_TRUE (tps_table_store_lookup_bags (store.get (), nullptr, &query, 1, &row, nullptr));
   EXPECT_EQ (*static_cast<float *> (tps_tensor_data (&row)), 1);
 }
 
