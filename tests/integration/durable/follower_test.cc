@@ -42,6 +42,7 @@ protected:
   {
     tps_client_free (client_);
     g_clear_error (&error_);
+    unlink ((std::string (folder_) + "/socket").c_str ());
     rmdir (folder_);
     g_free (folder_);
   }

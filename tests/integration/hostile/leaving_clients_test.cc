@@ -80,8 +80,7 @@ protected:
   void
   SetUp () override
   {
-    g_autofree gchar *folder = g_dir_make_tmp ("thriftps-XXXXXX", nullptr);
-    unix_ = std::string ("unix:") + folder + "/socket";
+    unix_ = "unix:" + TemporaryFolder () + "/socket";
     server_ = std::make_unique<ServerProcess> (std::vector<std::string> {
         "--listen=127.0.0.1:0", "--listen", unix_, "--ntrainer=2", "--rpc-timeout=1", "--workers=2",
         "--max-connections=64", "--log-level=error" });

@@ -19,13 +19,6 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string
-NewDataFolder ()
-{
-  g_autofree gchar *folder = g_dir_make_tmp ("thriftps-XXXXXX", nullptr);
-  return std::string (folder) + "/data";
-}
-
 TEST (Limits, AThreadThatCannotStartIsAnError)
 {
   int n_threads = 0;
@@ -36,7 +29,7 @@ TEST (Limits, AThreadThatCannotStartIsAnError)
                               "MAX_THREADS=" + std::to_string (n_threads),
                               "plugin/app/thriftps_server", "--listen=127.0.0.1:0",
                               "--http=127.0.0.1:0", "--otlp=http://127.0.0.1:9", "--io-threads=2",
-                              "--data-dir=" + NewDataFolder (), "--log-segment-mib=1" },
+                              "--data-dir=" + TemporaryFolder () + "/data", "--log-segment-mib=1" },
                             "/usr/bin/env");
       line = server.ReadLine ();
       if (!line.empty ())
@@ -60,7 +53,7 @@ TEST (Limits, ATooSmallTableOfDescriptorsIsAnError)
       ServerProcess server ({ "-c", "ulimit -n " + std::to_string (limit)
                                         + "; exec plugin/app/thriftps_server --listen=127.0.0.1:0 "
                                           "--io-threads=2 --log-segment-mib=1 --data-dir="
-                                        + NewDataFolder () },
+                                        + TemporaryFolder () + "/data" },
                             "/bin/bash");
       std::string address = server.ReadAddress ();
       if (address.empty ())
@@ -86,7 +79,7 @@ WithFilesOf (const char *kib)
   return { "-c", std::string ("ulimit -f ") + kib
                      + "; exec plugin/app/thriftps_server --listen=127.0.0.1:0 "
                        "--log-segment-mib=1 --data-dir="
-                     + NewDataFolder () };
+                     + TemporaryFolder () + "/data" };
 }
 
 TEST (Limits, FilesThatCannotBeWrittenAreAnError)

@@ -93,8 +93,7 @@ TEST (ServerLog, HasPrioritiesForTheJournal)
 // stderr is the file named in JOURNAL_STREAM, as under systemd.
 TEST (ServerLog, FindsOutThatItGoesToTheJournal)
 {
-  g_autofree gchar *folder = g_dir_make_tmp ("thriftps-XXXXXX", nullptr);
-  std::string path = std::string (folder) + "/journal";
+  std::string path = TemporaryFolder () + "/journal";
   for (const char *format : { "auto", "json", "text" })
     {
       ServerProcess server ({ "-c", ": > " + path + "; export JOURNAL_STREAM=$(stat -c %d:%i "
@@ -119,8 +118,7 @@ TEST (ServerLog, FindsOutThatItGoesToTheJournal)
 
 TEST (ServerLog, GoesToAFileAndNotToStderr)
 {
-  g_autofree gchar *folder = g_dir_make_tmp ("thriftps-XXXXXX", nullptr);
-  std::string path = std::string (folder) + "/log";
+  std::string path = TemporaryFolder () + "/log";
   ServerProcess server ({ "--listen=127.0.0.1:0", "--log-file=" + path });
   std::string address = server.ReadAddress ();
   server.Signal (SIGTERM);

@@ -101,9 +101,7 @@ class PushClients : public testing::Test
 protected:
   PushClients ()
   {
-    g_autofree gchar *folder = g_dir_make_tmp ("thriftps-XXXXXX", nullptr);
-
-    folder_ = folder;
+    folder_ = TemporaryFolder ();
     std::ofstream (folder_ + "/rules.json")
         << R"({"rules": [{"principals": ["token:*"], "rights": ["read", "push", "admin"],)"
         << R"( "tables": ["*"]}]})";

@@ -3,12 +3,34 @@
 #include "tests/integration/server/server_process.h"
 
 #include <fcntl.h>
+#include <glib.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 namespace thriftps_test {
+
+std::string
+TemporaryFolder ()
+{
+  static struct Folders
+  {
+    ~Folders ()
+    {
+      std::error_code ignored;
+      for (const std::string &path : paths)
+        std::filesystem::remove_all (path, ignored);
+    }
+    std::vector<std::string> paths;
+  } folders;
+  g_autofree gchar *folder = g_dir_make_tmp ("thriftps-XXXXXX", nullptr);
+
+  folders.paths.push_back (folder);
+  return folder;
+}
 
 ServerProcess::ServerProcess (const std::vector<std::string> &flags, const std::string &program)
 {

@@ -11,6 +11,10 @@
 
 namespace thriftps_test {
 
+// Makes a folder, with a path that is short enough for sockets. It goes at the end of the test
+// process.
+std::string TemporaryFolder ();
+
 class ServerProcess
 {
 public:

@@ -37,13 +37,6 @@ StartWith (const std::string &variables, const std::string &flags, int fd = -1)
   return std::make_unique<ServerProcess> (std::vector<std::string> { "-c", command }, "/bin/bash");
 }
 
-std::string
-TemporaryFolder ()
-{
-  g_autofree gchar *folder = g_dir_make_tmp ("thriftps-XXXXXX", nullptr);
-  return folder;
-}
-
 TEST (ServiceManager, IsToldWhenTheServerServesAndStops)
 {
   NotifySocket manager (NotifySocket::InFolder ());

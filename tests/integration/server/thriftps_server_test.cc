@@ -29,13 +29,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-std::string
-TemporaryFolder ()
-{
-  g_autofree gchar *folder = g_dir_make_tmp ("thriftps-XXXXXX", nullptr);
-  return folder;
-}
-
 // Writes the arguments of get (key, timeout_ms).
 WriteFields
 GetKey (const char *key, gint32 timeout_ms)

@@ -78,13 +78,24 @@ CanConnect (const std::string &text)
   return fine;
 }
 
-std::string
-FreshPath (const char *name)
+// A path in a folder of its own; both are removed.
+struct FreshPath
 {
-  g_autofree gchar *folder = g_dir_make_tmp ("tps-address-XXXXXX", nullptr);
-  std::string path = std::string (folder) + "/" + name;
-  return path;
-}
+  FreshPath () : folder (g_dir_make_tmp ("tps-address-XXXXXX", nullptr))
+  {
+  }
+  ~FreshPath ()
+  {
+    unlink (path.c_str ());
+    rmdir (folder);
+    g_free (folder);
+  }
+  FreshPath (const FreshPath &) = delete;
+  FreshPath &operator= (const FreshPath &) = delete;
+
+  gchar *folder;
+  const std::string path = std::string (folder) + "/path";
+};
 
 TEST (Address, RefusesBadAddressesWithTheReason)
 {
@@ -104,7 +115,8 @@ TEST (Address, RefusesBadAddressesWithTheReason)
 
 TEST (Address, GivesUnixSocketsToTheirOwnerAlone)
 {
-  std::string path = FreshPath ("mode");
+  FreshPath fresh;
+  const std::string &path = fresh.path;
   Listening listening ("unix:" + path);
   struct stat status;
 
@@ -112,7 +124,6 @@ TEST (Address, GivesUnixSocketsToTheirOwnerAlone)
   ASSERT_EQ (stat (path.c_str (), &status), 0);
   EXPECT_EQ (status.st_mode & 0777, 0600u);
   EXPECT_TRUE (CanConnect ("unix:" + path));
-  unlink (path.c_str ());
 }
 
 // A socket is bound before it listens. In between, another server must not take it for a stale
@@ -121,7 +132,8 @@ TEST (Address, OneOfTwoServersThatStartAtTheSameTimeListens)
 {
   for (int round = 0; round < 200; round++)
     {
-      std::string path = FreshPath ("race");
+      FreshPath fresh;
+      const std::string &path = fresh.path;
       std::unique_ptr<Listening> servers[4];
       std::vector<std::thread> threads;
       int n_listening = 0;
@@ -137,7 +149,6 @@ TEST (Address, OneOfTwoServersThatStartAtTheSameTimeListens)
         n_listening += server->fd >= 0;
       ASSERT_EQ (n_listening, 1);
       EXPECT_TRUE (CanConnect ("unix:" + path));
-      unlink (path.c_str ());
     }
 }
 
@@ -158,7 +169,8 @@ TEST (Address, ListensInAFolderThatCannotBeLocked)
 
 TEST (Address, LeavesAFileThatIsNoSocket)
 {
-  std::string path = FreshPath ("file");
+  FreshPath fresh;
+  const std::string &path = fresh.path;
   ASSERT_TRUE (g_file_set_contents (path.c_str (), "precious", -1, nullptr));
   Listening listening ("unix:" + path);
   g_autofree gchar *contents = nullptr;
@@ -166,7 +178,6 @@ TEST (Address, LeavesAFileThatIsNoSocket)
   EXPECT_EQ (listening.code, TPS_ERROR_INVALID_ARGUMENT);
   ASSERT_TRUE (g_file_get_contents (path.c_str (), &contents, nullptr, nullptr));
   EXPECT_STREQ (contents, "precious");
-  unlink (path.c_str ());
 }
 
 // ---- socket options --------------------------------------------------------------------------

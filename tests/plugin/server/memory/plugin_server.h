@@ -52,6 +52,7 @@ public:
   }
   ~SocketFolder ()
   {
+    unlink ((std::string (path_) + "/socket").c_str ());
     rmdir (path_);
     g_free (path_);
   }
