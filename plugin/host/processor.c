@@ -34,7 +34,6 @@ G_DEFINE_TYPE (TpsProcessor, tps_processor, THRIFT_TYPE_PROCESSOR)
 typedef struct
 {
   const TpsProcessor *processor;
-  const TpsGrant *grant; /* of the call that this thread is processing already; NULL = none */
   TpsMutex lock;
   TpsCond answered;
   gboolean is_answered; /* guarded by the lock */
@@ -103,16 +102,7 @@ finish (gpointer carried, TpsWriter *reply)
   tps_cond_signal (&call->answered);
 }
 
-/* An application's processor that TpsServer serves may call the services itself. The grant of the
- * call that it processes then applies, so that its caller gets no additional rights. */
-static const TpsGrant *
-get_grant (gpointer carried)
-{
-  return ((const CarriedCall *) carried)->grant;
-}
-
 static const TpsCarrierOps carrier_ops = {
-  .get_grant = get_grant,
   .may_wait = may_wait,
   .run_on_worker = run_here,
   .finish = finish,
@@ -121,11 +111,14 @@ static const TpsCarrierOps carrier_ops = {
 TpsWriter *
 tps_processor_call (TpsProcessor *processor, TpsMessage *message)
 {
-  CarriedCall call = { .processor = processor, .grant = tps_grant_get_current () };
+  CarriedCall call = { .processor = processor };
+  /* An application's processor that TpsServer serves may call the services itself. The grant of the
+   * call that it processes then applies, so that its caller gets no additional rights. */
+  const TpsCaller caller = { .grant = tps_grant_get_current () };
 
   tps_mutex_init (&call.lock);
   tps_cond_init (&call.answered);
-  tps_dispatcher_handle (processor->dispatcher, message, NULL, &carrier_ops, &call);
+  tps_dispatcher_handle (processor->dispatcher, message, &caller, NULL, &carrier_ops, &call);
   tps_mutex_lock (&call.lock);
   while (!call.is_answered)
     tps_cond_wait (&call.answered, &call.lock);

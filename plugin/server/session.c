@@ -610,12 +610,6 @@ get_principal (gpointer carried)
   return tps_identity_get_principal (&get_session (carried)->identity);
 }
 
-static const TpsGrant *
-get_grant (gpointer carried)
-{
-  return ((const SessionCall *) carried)->grant;
-}
-
 /* Gives later calls the rights of the owner of `token`. After too many wrong tokens the connection
  * closes. Errors: UNAUTHENTICATED, UNAVAILABLE. Thread: any. */
 static gboolean
@@ -626,12 +620,6 @@ authenticate (gpointer carried, const gchar *token, GError **error)
   tps_connection_forget_received (session->connection);
   TPS_LOCK_SCOPE (&session->lock);
   return take_token (session, token, error);
-}
-
-static TpsTenant *
-get_tenant (gpointer carried)
-{
-  return get_session (carried)->tenant;
 }
 
 /* Replaces the context of the connection. Takes a reference to `context`; NULL = none. Thread:
@@ -818,9 +806,7 @@ static const TpsCarrierOps carrier_ops = {
   .has_room = has_room,
   .get_peer = get_peer,
   .get_principal = get_principal,
-  .get_grant = get_grant,
   .authenticate = authenticate,
-  .get_tenant = get_tenant,
   .throttle = throttle_session,
   .may_log_in = may_log_in,
   .set_context = set_context,
@@ -849,8 +835,9 @@ on_message (TpsConnection *connection, TpsMessage *message, gpointer data)
   g_autoptr (GError) error = NULL;
   SessionCall *call = enter_call (session, message, &error);
   const GError *refuse = error == NULL && stopping ? core->stopping_error : error;
+  const TpsCaller caller = { call->grant, session->tenant };
 
-  tps_dispatcher_handle (core->dispatcher, message, refuse, &carrier_ops, call);
+  tps_dispatcher_handle (core->dispatcher, message, &caller, refuse, &carrier_ops, call);
 }
 
 /* Copies the head, and adds references to the bodies. Returns FALSE if there is no memory. */

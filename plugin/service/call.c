@@ -136,7 +136,6 @@ may_log_in (TpsCall *call)
 gboolean
 tps_call_admit (TpsCall *call, gboolean is_login, GError **error)
 {
-  call->tenant = call->ops->get_tenant != NULL ? call->ops->get_tenant (call->carried) : NULL;
   if (call->tenant == NULL || call->message->transferred || (is_login && may_log_in (call)))
     return TRUE;
   call->is_admitted = tps_tenant_begin_call (call->tenant, count_message (call->message),
@@ -589,8 +588,6 @@ tps_call_new (TpsMessage *message, const TpsRpc *rpc, const TpsCarrierOps *ops, 
   call->context = context;
   call->code = -1;
   call->arrived_ns = message->received_ns != 0 ? message->received_ns : tps_clock_now_ns ();
-  if (ops->get_grant != NULL)
-    call->grant = ops->get_grant (carried);
   return call;
 }
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
-#include "runtime/base/name_hash.h"
 #include "runtime/base/sync.h"
 #include "runtime/machine/tuning.h"
 
@@ -159,7 +158,7 @@ tps_dispatcher_new (const TpsService *services, guint n_services, const gchar *d
   dispatcher->services = g_array_new (FALSE, FALSE, sizeof (TpsService));
   dispatcher->method_metrics = g_ptr_array_new_with_free_func (
       (GDestroyNotify) tps_method_metrics_free);
-  dispatcher->targets = g_hash_table_new_full (tps_name_hash, g_str_equal, g_free, target_free);
+  dispatcher->targets = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, target_free);
   dispatcher->others = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, target_free);
   if (add_services (dispatcher, services, n_services, default_service, error))
     return dispatcher;
@@ -442,14 +441,19 @@ find_target (const TpsDispatcher *dispatcher, const gchar *name)
 }
 
 void
-tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GError *refuse,
-                       const TpsCarrierOps *ops, gpointer carried)
+tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const TpsCaller *caller,
+                       const GError *refuse, const TpsCarrierOps *ops, gpointer carried)
 {
   Target *target = find_target (dispatcher, message->name);
   TpsCall *call = tps_call_new (message, target != NULL ? target->method->rpc : NULL, ops, carried,
                                 &dispatcher->context);
   g_autoptr (GError) refusal = NULL;
 
+  if (caller != NULL)
+    {
+      call->grant = caller->grant;
+      call->tenant = caller->tenant;
+    }
   if (dispatcher->context.tracer != NULL)
     tps_call_begin_span (call);
   if (target != NULL)

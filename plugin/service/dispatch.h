@@ -17,6 +17,13 @@
 
 G_BEGIN_DECLS
 
+/* What a carrier knows of the caller of one call. */
+typedef struct
+{
+  const TpsGrant *grant; /* borrowed until the call ends; NULL = all rights */
+  TpsTenant *tenant;     /* limits the call; lives as long as the server; NULL = no limits */
+} TpsCaller;
+
 /* The functions of a carrier. `carried` is the argument of tps_dispatcher_handle(): one object for
  * each call. No function may block, except `run_on_worker` of a carrier without workers. Thread:
  * any. */
@@ -51,14 +58,6 @@ struct TpsCarrierOps
   /* Optional: returns the principal of the caller, borrowed until the call ends. Not called if
    * there is a grant. NULL = anonymous. */
   const TpsPrincipal *(*get_principal) (gpointer carried);
-
-  /* Optional: returns the rights of the caller, borrowed until the call ends. NULL = all rights. */
-  const TpsGrant *(*get_grant) (gpointer carried);
-
-  /* Optional: returns the tenant that limits the call, which must live as long as the dispatcher's
-   * server. Called once for each call. If the function is missing or returns NULL, the call has no
-   * limits. */
-  TpsTenant *(*get_tenant) (gpointer carried);
 
   /* Optional: called before `finish` of a call that is refused because its tenant is at a limit; a
    * repeat would be refused for `wait_ms`. The carrier may stop reading from its connection until
@@ -137,10 +136,11 @@ void tps_dispatcher_unref (TpsDispatcher *dispatcher);
  *                                               fits into an empty pool
  * The reply carries the name without its "Service:", as Thrift's own multiplexed processors do. A
  * carrier that refuses the call, for example because it shuts down, sets `refuse`, which is then
- * the reply instead of the handler's; NULL = the call is not refused. The dispatcher must live
- * until `finish` is called, because the call may wait for a worker. */
-void tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GError *refuse,
-                            const TpsCarrierOps *ops, gpointer carried);
+ * the reply instead of the handler's; NULL = the call is not refused. `caller` NULL = has all
+ * rights and no limits. The dispatcher must live until `finish` is called, because the call may
+ * wait for a worker. */
+void tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const TpsCaller *caller,
+                            const GError *refuse, const TpsCarrierOps *ops, gpointer carried);
 
 void tps_dispatcher_connection_closed (TpsDispatcher *dispatcher, gconstpointer connection);
 

@@ -586,7 +586,6 @@ typedef struct
   TpsTransfer *transfer;     /* a reference */
   TpsDispatcher *dispatcher; /* a reference: the services may be replaced during the call */
   TpsCall *lender;           /* the first call of run_transfer, which lends its workers */
-  TpsTenant *tenant;         /* of the lender; NULL = none */
   /* Of TpsCall: all calls of run_transfer, the lender first. Guarded by the lock of the shell. */
   GPtrArray *askers;
 } Run;
@@ -662,26 +661,12 @@ get_principal (gpointer carried)
   return tps_call_get_principal (((const Run *) carried)->lender);
 }
 
-static const TpsGrant *
-get_grant (gpointer carried)
-{
-  return (((const Run *) carried)->lender)->grant;
-}
-
 static TpsBudget *
 get_reply_budget (gpointer carried)
 {
   const Run *run = carried;
 
   return run->chunks->replies;
-}
-
-static TpsTenant *
-get_tenant (gpointer carried)
-{
-  const Run *run = carried;
-
-  return run->tenant;
 }
 
 /* The lender has not been answered yet, because only finish_run() answers it. */
@@ -692,12 +677,10 @@ throttle (gpointer carried, gint wait_ms)
 }
 
 static const TpsCarrierOps run_ops = {
-  .get_tenant = get_tenant,
   .throttle = throttle,
   .get_reply_budget = get_reply_budget,
   .get_peer = get_peer,
   .get_principal = get_principal,
-  .get_grant = get_grant,
   .may_wait = may_wait,
   .run_on_worker = run_on_worker,
   .finish = finish_run,
@@ -721,7 +704,6 @@ begin_run (TpsChunks *chunks, TpsTransfer *transfer, TpsCall *call, Run **run, G
   (*run)->transfer = tps_transfer_ref (transfer);
   (*run)->dispatcher = tps_dispatcher_ref (dispatcher);
   (*run)->lender = call;
-  (*run)->tenant = call->tenant;
   (*run)->askers = g_ptr_array_new ();
   g_ptr_array_add ((*run)->askers, call);
   g_hash_table_insert (chunks->runs, transfer, *run);
@@ -749,6 +731,7 @@ join_run (TpsChunks *chunks, TpsTransfer *transfer, TpsCall *call, GError **erro
 static void
 dispatch (TpsChunks *chunks, TpsMessage *message, Run *run)
 {
+  const TpsCaller caller = { run->lender->grant, run->lender->tenant };
   g_autoptr (GError) refuse = NULL;
 
   tps_mutex_lock (&chunks->shell.lock);
@@ -756,7 +739,7 @@ dispatch (TpsChunks *chunks, TpsMessage *message, Run *run)
     refuse = g_error_copy (chunks->closing_error);
   tps_mutex_unlock (&chunks->shell.lock);
   tps_call_enter_phase (run->lender, TPS_PHASE_WAIT);
-  tps_dispatcher_handle (run->dispatcher, message, refuse, &run_ops, run);
+  tps_dispatcher_handle (run->dispatcher, message, &caller, refuse, &run_ops, run);
 }
 
 /* Finds the transfer. If the transfer has a reply, returns a reference to it. If its call is

@@ -130,7 +130,6 @@ protected:
       all.may_wait = may_wait;
       all.run_on_worker = run_on_worker;
       all.finish = finish;
-      all.get_tenant = get_tenant;
       all.throttle = throttle;
       return all;
     }();
@@ -145,7 +144,9 @@ protected:
     scan = scan_bytes (join_pieces (out));
     answers.emplace_back ();
     answers.back ().fixture = this;
-    tps_dispatcher_handle (dispatcher, scan.messages.at (0), nullptr, &ops, &answers.back ());
+    const TpsCaller caller = { nullptr, tenant };
+    tps_dispatcher_handle (dispatcher, scan.messages.at (0), &caller, nullptr, &ops,
+                           &answers.back ());
     scan.messages.clear ();
     return answers.back ();
   }
@@ -238,12 +239,6 @@ protected:
   std::vector<gint> pauses_ms; /* the pauses of the connection */
 
 private:
-  static TpsTenant *
-  get_tenant (gpointer carried)
-  {
-    return static_cast<Answer *> (carried)->fixture->tenant;
-  }
-
   static void
   throttle (gpointer carried, gint wait_ms)
   {

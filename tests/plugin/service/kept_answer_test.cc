@@ -100,7 +100,7 @@ protected:
     message->framed = !transferred;
     message->transferred = transferred;
     tps_message_set_name (message, "Vast:get");
-    tps_dispatcher_handle (dispatcher, message, nullptr, &ops, this);
+    tps_dispatcher_handle (dispatcher, message, nullptr, nullptr, &ops, this);
   }
 
   void *vast;

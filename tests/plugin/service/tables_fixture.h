@@ -179,7 +179,7 @@ protected:
     reply->may_wait = may_wait;
     reply->fixture = this;
     reply->self = reply;
-    tps_dispatcher_handle (dispatcher, scan.messages.at (0), nullptr, &ops, reply.get ());
+    tps_dispatcher_handle (dispatcher, scan.messages.at (0), nullptr, nullptr, &ops, reply.get ());
     scan.messages.clear ();
     return reply;
   }
