@@ -21,7 +21,6 @@
 #include "runtime/server/tables/table_snapshot.h"
 #include "runtime/base/error.h"
 #include "runtime/machine/machine.h"
-#include "runtime/base/name_hash.h"
 #include "runtime/base/outcome.h"
 #include "runtime/base/planted_bug.h"
 #include "runtime/base/sync.h"
@@ -438,7 +437,7 @@ tps_table_store_new (const TpsTableStoreOptions *options)
   store->making = g_hash_table_new (g_str_hash, g_str_equal);
   store->lanes = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) tps_device_lanes_free);
   tps_rw_lock_init (&store->tables_lock);
-  store->tables = g_hash_table_new_full (tps_name_hash, g_str_equal, NULL,
+  store->tables = g_hash_table_new_full (g_str_hash, g_str_equal, NULL,
                                          (GDestroyNotify) tps_table_unref);
   store->importing = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   return store;
