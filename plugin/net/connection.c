@@ -110,6 +110,24 @@ struct TpsConnection
 static void post_close (TpsConnection *connection, GError *error);
 static void continue_reading (gpointer data);
 
+/* ---- the plain channel ----------------------------------------------------------------------- */
+
+static gssize
+receive_plain (TpsNetChannel *channel, gint fd, struct msghdr *message)
+{
+  return recvmsg (fd, message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+}
+
+static gssize
+send_plain (TpsNetChannel *channel, gint fd, const struct msghdr *message)
+{
+  return sendmsg (fd, message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static const TpsNetChannelOps plain_ops = { .receive = receive_plain, .send = send_plain };
+
+TpsNetChannel tps_plain_channel = { .ops = &plain_ops };
+
 /* ---- interest in events --------------------------------------------------------------------- */
 
 /* Returns TRUE if the socket may be read now; a snapshot. Thread: any. */

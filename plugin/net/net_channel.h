@@ -74,6 +74,14 @@ struct TpsNetChannel
  * connections share it. */
 extern TpsNetChannel tps_plain_channel;
 
-gsize tps_net_count_bytes (const struct msghdr *message);
+static inline gsize
+tps_net_count_bytes (const struct msghdr *message)
+{
+  gsize n_bytes = 0;
+
+  for (gsize i = 0; i < message->msg_iovlen; i++)
+    n_bytes += message->msg_iov[i].iov_len;
+  return n_bytes;
+}
 
 G_END_DECLS
