@@ -2,7 +2,7 @@
 
 /* The rules and tokens of a server (thriftps/access.h), and the identities of its connections.
  *
- * Each connection has a TpsIdentity, which has a TpsGrant (grant.h) under the newest rules. A
+ * Each connection has a TpsIdentity, which has a TpsGrant under the newest rules. A
  * reload replaces rules and tokens atomically; a connection uses the new ones from its next call.
  */
 
@@ -10,12 +10,108 @@
 
 #include <thriftps/access.h>
 
-#include "plugin/access/grant.h"
+#include <glib.h>
+
+#include "plugin/access/principal.h"
+#include "plugin/access/rules.h"
 #include "plugin/access/tokens.h"
 #include "runtime/base/counters.h"
+#include "runtime/base/sync.h"
+#include "runtime/base/trace.h"
 #include "runtime/server/quota/quotas.h"
 
 G_BEGIN_DECLS
+
+/* Patterns of names: '*' matches any number of bytes, including none; '?' matches one byte; any
+ * other byte matches itself. */
+
+/* Returns TRUE if `pattern` matches the whole `text`. Names come from peers, so the time is
+ * limited: it is at most proportional to the product of both lengths. Thread: any. */
+gboolean tps_glob_matches (const gchar *pattern, const gchar *text);
+
+/* Returns TRUE if one of `patterns`, ended by NULL, matches. Thread: any. */
+gboolean tps_glob_matches_any (const gchar *const *patterns, const gchar *text);
+
+/* ---- grants ---------------------------------------------------------------------------------- */
+
+/* A method that rules can allow; immutable. */
+typedef struct
+{
+  gchar *name; /* "Service:method" */
+  TpsRight right;
+  guint id; /* index in TpsAccess; TPS_METHOD_NO_ID = the rules are searched for each call */
+} TpsGuardedMethod;
+
+#define TPS_METHOD_NO_ID G_MAXUINT
+
+/* Log rates and metrics of a principal, shared by its connections. */
+typedef struct
+{
+  TpsTraceEvent admin_call;
+  TpsTraceEvent access_refused;
+  TpsHistogram *durations; /* of its calls; NULL = no metrics */
+  TpsCounter *refused;     /* its refused calls; NULL = no metrics */
+} TpsAudit;
+
+/* The permissions of one principal under one version of the rules, decided at its creation, so that
+ * a check is a table lookup. Immutable, reference-counted. Thread: any. A NULL grant allows
+ * everything: there are no rules, or a different component has checked the caller.
+ *
+ * `principal` and `audit` may be read by users; the other fields are private. */
+typedef struct
+{
+  TpsRefcount refcount;
+  TpsPrincipal *principal;
+  TpsRules *rules;      /* NULL = everything is allowed */
+  const TpsRule **mine; /* the rules that name the principal; borrowed from `rules` */
+  guint n_mine;
+  guint n_words; /* of a set */
+  guint n_methods;
+  guint64 *sets; /* n_words for each method */
+  guint8 *may;   /* per method: MAY_CALL, ALL_TABLES */
+  TpsAudit *audit;
+  gpointer owner;
+  GDestroyNotify release_owner;
+} TpsGrant;
+
+/* Creates a grant, owned by the caller, which takes references to `principal` and `rules` (NULL:
+ * everything is allowed). `methods` has elements of TpsGuardedMethod, indexed by `id`. `audit`
+ * lives as long as `owner`, which the grant releases with `release_owner`. */
+TpsGrant *tps_grant_new (const TpsPrincipal *principal, TpsRules *rules, const GPtrArray *methods,
+                         TpsAudit *audit, gpointer owner, GDestroyNotify release_owner);
+TpsGrant *tps_grant_ref (const TpsGrant *grant);
+void tps_grant_unref (TpsGrant *grant);
+
+/* Returns TRUE if some rule names the principal. */
+gboolean tps_grant_has_rights (const TpsGrant *grant);
+
+/* Returns TRUE if the principal may call `method`, which the peer sent as `sent`. Errors of this
+ * check and the next two: UNAUTHENTICATED for an anonymous principal, otherwise PERMISSION_DENIED.
+ * They name the method or table, but do not reveal whether it exists. */
+gboolean tps_grant_check_method (const TpsGrant *grant, const TpsGuardedMethod *method,
+                                 const gchar *sent, GError **error);
+
+/* Returns TRUE if the peer may learn that the method `name` does not exist: if the rules of its
+ * principal allow a method of this name with every right. A principal that lacks a right would be
+ * refused if the method existed and needed that right. */
+gboolean tps_grant_check_name (const TpsGrant *grant, const gchar *name, GError **error);
+
+/* Return TRUE if a call of `method` may use `table` with `right`. `table` NULL stands for all
+ * present and future tables. */
+gboolean tps_grant_check_table (const TpsGrant *grant, const TpsGuardedMethod *method,
+                                const gchar *table, TpsRight right, GError **error);
+gboolean tps_grant_allows_table (const TpsGrant *grant, const TpsGuardedMethod *method,
+                                 const gchar *table, TpsRight right);
+
+/* Get and set the grant under which this thread runs code of the program, which may call services
+ * itself; NULL = none. The grant is borrowed while it is set. tps_grant_set_current() returns the
+ * previous one. */
+const TpsGrant *tps_grant_get_current (void);
+const TpsGrant *tps_grant_set_current (const TpsGrant *grant);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsGrant, tps_grant_unref)
+
+/* ---- the rules and tokens of a server -------------------------------------------------------- */
 
 /* A connection is closed after this number of wrong tokens. */
 #define TPS_ACCESS_MAX_FAILURES 3

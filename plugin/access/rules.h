@@ -11,7 +11,7 @@
  * A call may use a table if one of these rules also names the table. All other calls are refused,
  * with two exceptions: every principal may call methods with the right OPEN, and every
  * principal that a rule names may call methods with the right ANY. All names are patterns
- * (grant.h). A rule without "methods" applies to all methods; a rule without "tables" applies to no
+ * (access.h). A rule without "methods" applies to all methods; a rule without "tables" applies to no
  * table.
  * "Service" is short for "Service:*". The tenant of a principal is that of the first rule that
  * names the principal and has a tenant. The file may also have "tenants", the limits of tenants

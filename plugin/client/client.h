@@ -8,10 +8,10 @@
 
 #include <thriftps/client.h>
 
-#include "plugin/frame/reader.h"
+#include "plugin/frame/message.h"
 #include "plugin/frame/writer.h"
 #include "plugin/memory/segment_pool.h"
-#include "plugin/wire/rpc.h"
+#include "plugin/wire/descriptor.h"
 
 G_BEGIN_DECLS
 

@@ -12,7 +12,7 @@
 
 #include <thrift/c_glib/protocol/thrift_protocol.h>
 
-#include "plugin/frame/reader.h"
+#include "plugin/frame/message.h"
 #include "plugin/frame/scan.h"
 #include "plugin/frame/writer.h"
 

@@ -12,7 +12,7 @@
 
 #pragma once
 
-#include "plugin/frame/reader.h"
+#include "plugin/frame/message.h"
 
 G_BEGIN_DECLS
 

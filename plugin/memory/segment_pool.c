@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "plugin/frame/message.h"
-#include "plugin/frame/reader.h"
 #include "runtime/base/error.h"
 #include "runtime/base/magazine.h"
 #include "runtime/base/stream_copy.h"

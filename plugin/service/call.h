@@ -12,14 +12,13 @@
 
 #include <thriftps/service.h>
 
-#include "plugin/access/grant.h"
+#include "plugin/access/access.h"
 #include "plugin/frame/message.h"
-#include "plugin/frame/reader.h"
 #include "plugin/frame/writer.h"
 #include "plugin/memory/segment_registry.h"
 #include "plugin/service/call_metrics.h"
 #include "plugin/tracing/tracer.h"
-#include "plugin/wire/rpc.h"
+#include "plugin/wire/descriptor.h"
 #include "runtime/base/phases.h"
 #include "runtime/base/worker_pool.h"
 #include "runtime/server/quota/tenant.h"

@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "plugin/wire/rpc.h"
+#include "plugin/wire/descriptor.h"
 
 /* All methods, ended by NULL. */
 extern const TpsRpc *const tps_contract[];

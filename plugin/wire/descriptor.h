@@ -2,7 +2,7 @@
 
 /* Descriptors: the layout of a struct on the wire and in C, for reading and for writing. wire.py
  * generates those of thrift/ during the build. thriftps/wire.h has their types and the public kinds
- * of values, value_kinds.h and wire_forms.h the others.
+ * of values, wire_forms.h those of single structs.
  *
  *   static const TpsField push_fields[] = {
  *     { "client", 1, TPS_FIELD_REQUIRED, &tps_kind_name,
@@ -25,9 +25,11 @@
 
 #pragma once
 
+#include <sys/uio.h>
+
 #include <thriftps/wire.h>
 
-#include "plugin/frame/reader.h"
+#include "plugin/frame/message.h"
 #include "plugin/frame/writer.h"
 
 G_BEGIN_DECLS
@@ -112,5 +114,78 @@ tps_field_begin (const TpsField *field, TpsWriter *out)
 {
   tps_writer_field (out, field->id, field->kind->type);
 }
+
+/* ---- kinds of values ------------------------------------------------------------------------- */
+
+/* Kinds of values of fields that are not public, see thriftps/wire.h. "Of" gives the type of
+ * TpsField.of. */
+
+extern const TpsValueKind tps_kind_number; /* gdouble; NaN = missing */
+extern const TpsValueKind tps_kind_finite; /* gdouble, neither infinite nor NaN; NaN = missing */
+
+extern const TpsValueKind
+    tps_kind_open_enum; /* as tps_kind_enum, for values that are checked elsewhere */
+
+extern const TpsValueKind tps_kind_name; /* as tps_kind_string: [A-Za-z0-9_.:/-]{1,255} */
+
+/* An array with a fixed number of bytes. Of a gsize, that number. */
+extern const TpsValueKind tps_kind_array;
+
+/* Bytes in one of two forms, or none. A writer borrows either form until it releases the bytes. */
+typedef struct
+{
+  GBytes *received;           /* a reference to the body, or a copy if it is small */
+  const struct iovec *pieces; /* outgoing bytes in their own memory */
+  guint n_pieces;
+} TpsChunkData;
+
+void tps_chunk_data_clear (TpsChunkData *data);
+extern const TpsValueKind tps_kind_chunk_data; /* TpsChunkData */
+
+/* Returns TRUE if the `n_bytes` at `name` are a valid name of a table, parameter, key or client. */
+gboolean tps_name_is_valid (const gchar *name, gsize n_bytes);
+
+/* Converts the value of `field` (tps_field_write()) to JSON: a struct to an object whose members
+ * have the names of the IDL, a list to an array. Enums become their names. A field that is not set
+ * is left out if its `has` differs from 0, and so are NaN and binaries. Returns a new string, which
+ * the caller owns. Thread: any. */
+GString *tps_field_to_json (const TpsField *field, gconstpointer value);
+
+/* ---- methods --------------------------------------------------------------------------------- */
+
+/* One method of the contract: its name, its arguments and its result, for both server and client.
+ * wire_*.h declare the methods, and contract.h lists them.
+ *
+ * Each declaration gives the C types of the arguments and the result. A struct must be zero before
+ * it is read, and the caller must clear it, even after a failure. Thread: any.
+ */
+
+gboolean tps_rpc_read_arguments (const TpsRpc *rpc, TpsReader *in, gpointer arguments,
+                                 GError **error);
+
+/* Writes the fields of the arguments, without the begin and end of the struct. The writer borrows
+ * values as described in writer.h. */
+void tps_rpc_write_arguments (const TpsRpc *rpc, TpsWriter *out, gconstpointer arguments);
+
+/* A method and its arguments as one pointer, for callbacks that write. */
+typedef struct
+{
+  const TpsRpc *rpc;
+  gconstpointer value;
+} TpsRpcValue;
+
+/* A TpsWriteArguments for a TpsRpcValue: writes the arguments. */
+void tps_rpc_value_write_arguments (TpsWriter *out, gconstpointer rpc_value);
+
+/* Reads the value of field 0, whose type on the wire is `type`; STOP: the field is missing. */
+gboolean tps_rpc_read_result (const TpsRpc *rpc, TpsReader *in, TpsWireType type, gpointer result,
+                              GError **error);
+
+/* As tps_rpc_read_result(), for a client. Errors: INTERNAL (a bad result), naming the method. */
+gboolean tps_rpc_read_answer (const TpsRpc *rpc, TpsReader *in, TpsWireType type, gpointer result,
+                              GError **error);
+
+/* Writes field 0 and its value; nothing for void. */
+void tps_rpc_write_result (const TpsRpc *rpc, TpsWriter *out, gconstpointer result);
 
 G_END_DECLS

@@ -25,7 +25,7 @@
 
 #pragma once
 
-#include "plugin/wire/value_kinds.h"
+#include "plugin/wire/descriptor.h"
 #include "runtime/tensor/gradient.h"
 #include "runtime/tensor/optimizer.h"
 #include "runtime/tensor/tensor.h"

@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "plugin/wire/value_kinds.h"
+#include "plugin/wire/descriptor.h"
 #include "runtime/tensor/train_plan.h"
 
 extern const TpsField tps_train_status_fields[]; /* generated */

@@ -1,5 +1,5 @@
 """Writes wire_<file>.h and wire_<file>.c for each file of thrift/, and contract.c: C structs,
-descriptors (descriptor.h) and methods (rpc.h).
+descriptors and methods (descriptor.h).
 
 usage: wire.py FOLDER FILE.json...
 
@@ -168,11 +168,11 @@ PUBLIC = ("Gradient", "Tensor")
 
 # What the headers include, besides thriftps/wire.h.
 INCLUDES = {
-    "chunks": ["plugin/wire/value_kinds.h"],
+    "chunks": ["plugin/wire/descriptor.h"],
     "durability": ["runtime/embedding/table_spec.h"],
     "embedding_table": ["plugin/wire/bag_arguments.h", "runtime/embedding/table_spec.h"],
     "memory": ["plugin/memory/segment.h"],
-    "node": ["plugin/wire/value_kinds.h", "runtime/base/metrics.h", "runtime/device/backend.h"],
+    "node": ["plugin/wire/descriptor.h", "runtime/base/metrics.h", "runtime/device/backend.h"],
     "parameter_server": ["plugin/wire/wire_tensor.h", "runtime/tensor/model_version.h"],
     "rendezvous": ["plugin/wire/wire_tensor.h"],
     "session": [],

@@ -6,7 +6,7 @@
 
 #pragma once
 
-#include "plugin/wire/value_kinds.h"
+#include "plugin/wire/descriptor.h"
 #include "runtime/embedding/table_spec.h"
 #include "runtime/tensor/tensor.h"
 

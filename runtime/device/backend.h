@@ -26,7 +26,7 @@
 #pragma once
 
 #include "runtime/base/buffer.h"
-#include "runtime/tensor/dtype.h"
+#include "runtime/tensor/tensor.h"
 #include "runtime/tensor/optimizer.h"
 
 G_BEGIN_DECLS

@@ -7,7 +7,6 @@
 
 #include "runtime/base/durability.h"
 #include "runtime/device/backend.h"
-#include "runtime/tensor/dtype.h"
 #include "runtime/tensor/tensor.h"
 #include "runtime/embedding/sharding.h"
 #include "runtime/tensor/optimizer.h"

@@ -4,8 +4,9 @@
 
 #pragma once
 
+#include <thriftps/tensor.h>
+
 #include "runtime/base/buffer.h"
-#include "runtime/tensor/dtype.h"
 
 G_BEGIN_DECLS
 
@@ -17,5 +18,11 @@ void tps_tensor_init_borrowed (TpsTensor *tensor, TpsTensorView view);
 
 /* Returns TRUE for the all-zero value. A tensor that merely has no elements is not empty. */
 gboolean tps_tensor_is_empty (const TpsTensor *tensor);
+
+/* Element types. */
+
+gboolean tps_dtype_is_valid (gint value);
+
+gboolean tps_dtype_is_floating (TpsDType dtype);
 
 G_END_DECLS

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugin/frame/reader.h"
+#include "plugin/frame/message.h"
 #include "plugin/frame/scan.h"
 #include "runtime/base/error.h"
 

@@ -4,9 +4,9 @@
 
 #pragma once
 
-#include "plugin/frame/reader.h"
+#include "plugin/frame/message.h"
 #include "plugin/frame/writer.h"
-#include "plugin/wire/rpc.h"
+#include "plugin/wire/descriptor.h"
 
 G_BEGIN_DECLS
 

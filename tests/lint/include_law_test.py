@@ -328,7 +328,7 @@ EXAMPLES_OF_LAWS = (
      ('"runtime/base/sync.h"', "<sys/epoll.h>", '"tps_wire_node.h"', "<glib-object.h>",
       "<thrift/c_glib/thrift.h>")),
     ("plugin/python/native/a.c",
-     ('"runtime/base/sync.h"', '"plugin/client/client.h"', '"plugin/wire/rpc.h"'),
+     ('"runtime/base/sync.h"', '"plugin/client/client.h"', '"plugin/wire/descriptor.h"'),
      ("<thriftps/client.h>", '"plugin/wire/wire_node.h"', '"plugin/python/native/b.h"')),
     ("cuda/kernels/a.cu", ("<thrift/c_glib/thrift.h>", '"plugin/client/client.h"'),
      ('"runtime/device/backend.h"', "<cuda_runtime.h>")),

@@ -3,7 +3,7 @@
 /* Element types and the conversion of 16-bit floats: all 65,536 values, and every float near a
  * midpoint. */
 
-#include "runtime/tensor/dtype.h"
+#include "runtime/tensor/tensor.h"
 #include "tests/float16/float16.h"
 
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include "plugin/client/tables/row_split.h"
 #include "plugin/client/tables/servers.h"
 #include "plugin/client/tables/table_plans.h"
-#include "plugin/wire/value_kinds.h"
+#include "plugin/wire/descriptor.h"
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
 #include "runtime/base/outcome.h"

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/tensor/dtype.h"
+#include "runtime/tensor/tensor.h"
 
 G_BEGIN_DECLS
 

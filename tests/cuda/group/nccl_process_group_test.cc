@@ -18,7 +18,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/device/device.h"
-#include "runtime/tensor/dtype.h"
+#include "runtime/tensor/tensor.h"
 #include "runtime/base/error.h"
 #include "tests/cuda/group/fake_nccl.h"
 #include "tests/cuda/host/fake_runtime.h"

@@ -6,7 +6,7 @@
 
 #include <list>
 
-#include "plugin/wire/rpc.h"
+#include "plugin/wire/descriptor.h"
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/server/budgets.h"
 #include "tests/integration/memory_limit/memory_group.h"

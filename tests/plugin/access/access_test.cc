@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "plugin/access/grant.h"
 #include "runtime/base/error.h"
 
 namespace thriftps {

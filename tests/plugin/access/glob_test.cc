@@ -2,7 +2,7 @@
 
 /* Tests patterns by examples, and compares random patterns with a regular expression. */
 
-#include "plugin/access/grant.h"
+#include "plugin/access/access.h"
 
 #include <gtest/gtest.h>
 

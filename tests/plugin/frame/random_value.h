@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "plugin/frame/reader.h"
+#include "plugin/frame/message.h"
 #include "plugin/frame/writer.h"
 
 namespace thriftps {

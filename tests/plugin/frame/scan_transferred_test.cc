@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "plugin/frame/reader.h"
+#include "plugin/frame/message.h"
 #include "runtime/base/error.h"
 #include "tests/plugin/frame/wire_bytes.h"
 

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "plugin/frame/reader.h"
+#include "plugin/frame/message.h"
 #include "runtime/base/error.h"
 #include "tests/plugin/net/connection_fixture.h"
 

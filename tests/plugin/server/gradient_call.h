@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/tensor/dtype.h"
+#include "runtime/tensor/tensor.h"
 #include "tests/plugin/server/raw_client.h"
 
 namespace thriftps_test {

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "plugin/frame/reader.h"
+#include "plugin/frame/message.h"
 #include "plugin/frame/scan.h"
 #include "plugin/frame/writer.h"
 

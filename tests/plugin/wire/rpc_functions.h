@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "plugin/wire/rpc.h"
+#include "plugin/wire/descriptor.h"
 
 namespace thriftps {
 

@@ -8,9 +8,9 @@
 
 #include <functional>
 
-#include "plugin/frame/reader.h"
+#include "plugin/frame/message.h"
 #include "plugin/frame/writer.h"
-#include "plugin/wire/value_kinds.h"
+#include "plugin/wire/descriptor.h"
 #include "tests/plugin/frame/wire_bytes.h"
 #include "tests/plugin/wire/rpc_functions.h"
 
