@@ -269,7 +269,8 @@ TEST_F (TablesTest, ServerKilledUnderLoadIsNamedToEveryCallerInTime)
       caller->join ();
       for (const std::string &error : caller->errors)
         EXPECT_EQ (error.find ("server 1 (" + addresses_[1] + "): "), 0u) << error;
-      EXPECT_LE (caller->longest_ns, 2 * G_GINT64_CONSTANT (1000000000)); /* for busy machines */
+      /* Without deadlines, the next limit is that of a connection: 10 s. */
+      EXPECT_LE (caller->longest_ns, 7 * G_GINT64_CONSTANT (1000000000));
     }
 }
 
