@@ -37,6 +37,7 @@ __tsan_default_suppressions (void)
       /* The thread that frees a Gloo buffer waits until the thread of the device has released it.
        * It waits by the count of a shared_ptr. */
       "race:gloo::transport::tcp::UnboundBuffer::\n"
+      "race:std::default_delete<gloo::transport::UnboundBuffer>\n"
       "race:gloo::transport::tcp::Pair::read\n"
       /* fuse_unmount() closes the device while the thread of fuse_loop() reads from it. This ends
        * that thread. */
