@@ -2,8 +2,8 @@
 
 /* The rules and tokens of a server (thriftps/access.h), and the identities of its connections.
  *
- * Each connection has a TpsIdentity, which has a TpsGrant under the newest rules. A
- * reload replaces rules and tokens atomically; a connection uses the new ones from its next call.
+ * Each connection has a TpsIdentity, which has a TpsGrant under the newest rules. A reload replaces
+ * rules and tokens atomically; a connection uses the new ones from its next call.
  */
 
 #pragma once

@@ -1304,10 +1304,9 @@ static const TpsScanCodec codec_compact = {
 #define PROTOCOL_COMPACT 2
 #define TRANSFORM_ZLIB 1
 #define INFO_PAIRS 1
-#define MAX_VARINT_BYTES 5
 /* The part that is kept if there is no memory for a header: the protocol and the number of
  * transforms. */
-#define MIN_INFO_BYTES (2 * MAX_VARINT_BYTES)
+#define MIN_INFO_BYTES (2 * MAX_BYTES_32)
 
 static guint
 get_be16 (const guint8 *bytes)
@@ -1370,7 +1369,7 @@ take_varint (Info *info, guint32 *value)
 {
   guint64 wide = 0;
 
-  for (guint i = 0; i < MAX_VARINT_BYTES; i++)
+  for (guint i = 0; i < MAX_BYTES_32; i++)
     {
       guint8 byte;
 
